@@ -1,0 +1,138 @@
+"""Bucket policy: few padded shapes, little wasted work.
+
+Every padded shape is one compilation, and padding a graph of ``n`` nodes to ``N`` multiplies its
+work by ``(N / n)^3``. :func:`bucket_sizes` chooses at most ``max_shapes`` sizes for a list of
+graphs by dynamic programming; :func:`pair_shapes` does the same for pairs of graphs, by splitting
+the plane of (rows, columns) where that saves most.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+
+from fgw_jax.errors import check
+
+
+def round_up(size: int) -> int:
+    """Smallest size of the grid 4, 8, ..., 32, 40, ..., 64, 80, ..., 128, 160, ... that holds ``size``.
+
+    A fixed grid lets lists drawn from one dataset meet the same compiled shapes again.
+
+    >>> [round_up(n) for n in (1, 5, 33, 65, 129, 620)]
+    [4, 8, 40, 80, 160, 640]
+    """
+    step = 4
+    while step * 8 < size:
+        step *= 2
+    return -(-size // step) * step
+
+
+def bucket_sizes(sizes: Sequence[int], max_shapes: int = 8, power: float = 3.0) -> list[int]:
+    """Padded sizes that minimise the padded work sum_i N(n_i)^power with at most ``max_shapes``.
+
+    Solved exactly by dynamic programming over the distinct sizes; ``N(n)`` is the smallest chosen
+    size that holds ``n``.
+
+    >>> bucket_sizes([3, 3, 3, 10, 11, 12], max_shapes=2)
+    [3, 12]
+    """
+    check(len(sizes) > 0, "sizes: the list is empty; pass at least one size")
+    check(max_shapes >= 1, f"max_shapes: must be at least 1, got {max_shapes}")
+    distinct, counts = np.unique(np.asarray(sizes, np.int64), return_counts=True)
+    check(int(distinct[0]) >= 1, "sizes: a graph has at least one node; drop empty graphs")
+    total = np.concatenate([[0], np.cumsum(counts)])
+    k = min(max_shapes, len(distinct))
+    # cost[j]: least work of the first j distinct sizes; a bucket i..j-1 is padded to distinct[j-1].
+    price = distinct.astype(float) ** power
+    cost = np.concatenate([[0.0], np.full(len(distinct), np.inf)])
+    choices = []
+    for _ in range(k):
+        table = cost[None, :] + price[:, None] * np.maximum(total[1:, None] - total[None, :], 0)
+        table[np.arange(len(distinct))[:, None] < np.arange(len(distinct) + 1)[None, :]] = np.inf
+        choices.append(table.argmin(1))
+        cost = np.concatenate([[0.0], table.min(1)])
+    chosen, j = [], len(distinct)
+    for choice in reversed(choices):
+        if j == 0:
+            break
+        chosen.append(int(distinct[j - 1]))
+        j = int(choice[j - 1])
+    return sorted(set(chosen))
+
+
+def padded_size(size: int, buckets: Sequence[int]) -> int:
+    """Smallest bucket that holds ``size``."""
+    return buckets[int(np.searchsorted(np.asarray(buckets), size))]
+
+
+def waste(sizes: Sequence[int], buckets: Sequence[int], power: float = 3.0) -> float:
+    """Padded work over unpadded work, sum N(n)^power / sum n^power."""
+    sizes_, buckets_ = np.asarray(sizes), np.asarray(sorted(buckets))
+    padded = buckets_[np.searchsorted(buckets_, sizes_)].astype(float)
+    return float((padded**power).sum() / (sizes_.astype(float) ** power).sum())
+
+
+@dataclasses.dataclass(frozen=True)
+class PairShapes:
+    """Padded shapes of a list of pairs.
+
+    Attributes:
+        shapes: distinct ``(rows, columns)`` shapes.
+        index: ``[N]`` number of the shape of each pair.
+        waste: padded over unpadded work, measured as n1^2 n2 + n1 n2^2.
+    """
+
+    shapes: list[tuple[int, int]]
+    index: np.ndarray
+    waste: float
+
+
+def pair_shapes(rows: Sequence[int], columns: Sequence[int], max_shapes: int = 8) -> PairShapes:
+    """Group pairs of sizes ``(rows, columns)`` into at most ``max_shapes`` padded shapes.
+
+    One box holds all pairs at first; the box and threshold (along either axis) that save most
+    padded work n1^2 n2 + n1 n2^2 are split until the shapes are used up. Sizes are rounded up to
+    the grid of :func:`round_up`.
+    """
+    check(len(rows) == len(columns), "rows, columns: need one entry a pair; lengths differ")
+    r = np.array([round_up(int(n)) for n in rows], float)
+    c = np.array([round_up(int(n)) for n in columns], float)
+    index = np.zeros(len(r), np.int64)
+    best = {0: _best_split(r, c)}
+    while len(best) < max_shapes:
+        box = max(best, key=lambda b: best[b][0])
+        gain, axis, threshold = best[box]
+        if gain <= 0:
+            break
+        new = len(best)
+        index[(index == box) & ((r if axis == 0 else c) > threshold)] = new
+        for b in (box, new):
+            best[b] = _best_split(r[index == b], c[index == b])
+    shapes = [(int(r[index == b].max()), int(c[index == b].max())) for b in range(len(best))]
+    padded = np.array([_work(*s) for s in shapes])[index].sum()
+    exact = _work(np.asarray(rows, float), np.asarray(columns, float)).sum()
+    return PairShapes(shapes, index, float(padded / exact))
+
+
+def _work(rows, columns):
+    return rows**2 * columns + rows * columns**2
+
+
+def _best_split(r: np.ndarray, c: np.ndarray) -> tuple[float, int, float]:
+    """Largest saving of padded work by one cut of a box, its axis and its threshold."""
+    whole = len(r) * _work(r.max(), c.max())
+    best = (0.0, 0, 0.0)
+    for axis, (a, b) in enumerate(((r, c), (c, r))):
+        order = np.argsort(a, kind="stable")
+        a, b = a[order], b[order]
+        count = np.arange(1, len(a))
+        low = count * _work(a[:-1], np.maximum.accumulate(b)[:-1])
+        high = (len(a) - count) * _work(a[-1], np.maximum.accumulate(b[::-1])[::-1][1:])
+        gain = np.where(a[1:] > a[:-1], whole - low - high, 0.0)
+        if len(gain) and gain.max() > best[0]:
+            i = int(gain.argmax())
+            best = (float(gain[i]), axis, float(a[i]))
+    return best
