@@ -1,0 +1,1 @@
+"""Experiments: short binaries over the library."""

@@ -1,0 +1,46 @@
+"""Fused Gromov-Wasserstein distances, midpoints and graph mixup in JAX.
+
+The public names below are imported when first used, so that ``import fgw_jax`` stays light
+and a solver never pays for flax or scikit-learn.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+#: rooms reachable as ``fgw_jax.<room>``
+_ROOMS = ("augment", "backbones", "datasets", "errors", "structure", "training")
+
+#: public name -> the module that defines it
+_NAMES = {
+    "Batch": "fgw_jax.graphs",
+    "Dataset": "fgw_jax.datasets.dataset",
+    "Graph": "fgw_jax.graphs",
+}
+
+__all__ = ["__version__", *_ROOMS, *_NAMES]  # noqa: PLE0604
+
+if TYPE_CHECKING:  # the same names, for type checkers and editors
+    from fgw_jax import datasets as datasets
+    from fgw_jax import errors as errors
+    from fgw_jax import structure as structure
+    from fgw_jax.datasets.dataset import Dataset as Dataset
+    from fgw_jax.graphs import Batch as Batch
+    from fgw_jax.graphs import Graph as Graph
+
+
+def __getattr__(name: str) -> Any:
+    if name in _NAMES:
+        value = getattr(importlib.import_module(_NAMES[name]), name)
+        globals()[name] = value
+        return value
+    if name in _ROOMS:
+        return importlib.import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

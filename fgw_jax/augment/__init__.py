@@ -1,0 +1,1 @@
+"""Augmentations: a dataset in, a dataset out, one signature."""

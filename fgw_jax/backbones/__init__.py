@@ -1,0 +1,1 @@
+"""Graph networks in flax: vGCN, vGIN, Graphormer, GraphormerGD."""

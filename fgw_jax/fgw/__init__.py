@@ -1,0 +1,1 @@
+"""The FGW distance: problem, solvers, and the ways in for pairs and lists."""

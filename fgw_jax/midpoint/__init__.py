@@ -1,0 +1,1 @@
+"""Midpoints of graphs: barycenters, starts, decoding."""
