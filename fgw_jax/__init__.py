@@ -21,7 +21,7 @@ _NAMES = {
     "Graph": "fgw_jax.graphs",
 }
 
-__all__ = ["__version__", *_ROOMS, *_NAMES]  # noqa: PLE0604
+__all__ = ["__version__", *_ROOMS, *_NAMES]
 
 if TYPE_CHECKING:  # the same names, for type checkers and editors
     from fgw_jax import datasets as datasets

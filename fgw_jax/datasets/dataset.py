@@ -146,7 +146,7 @@ class Dataset:
     def __getitem__(self, index: slice | Sequence[int] | np.ndarray) -> Dataset: ...
 
     def __getitem__(self, index: Any) -> tuple[Graph, Any] | Dataset:
-        """Item ``(graph, label)`` for an integer, else the Dataset of a slice, positions or mask."""
+        """``(graph, label)`` for an integer; a Dataset for a slice, positions or a mask."""
         if not isinstance(index, slice | list | tuple) and np.ndim(index) == 0:
             i = operator.index(index)
             label = self.labels[i]
@@ -211,7 +211,7 @@ class Dataset:
         for array in (self.labels, *_content(self.graphs)):
             digest.update(repr(array.shape).encode())
             # + 0.0: minus zero equals zero, so it must not change the fingerprint
-            digest.update(np.ascontiguousarray(array, dtype="<f8") + 0.0)
+            digest.update((np.asarray(array, "<f8") + 0.0).tobytes())
         return digest.hexdigest()
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -270,7 +270,7 @@ class Dataset:
             raise DataError(f"{path}: no such file; write one with Dataset.save") from error
         except (KeyError, TypeError, ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
             raise DataError(
-                f"{path}: not a dataset written by Dataset.save, or damaged ({error}); save it again"
+                f"{path}: not a file of Dataset.save, or damaged ({error}); save it again"
             ) from error
 
 
