@@ -1,5 +1,7 @@
 """Datasets: one's own graphs, TU, OGB, a synthetic family, splits and label noise."""
 
+from fgw_jax.datasets import splits
 from fgw_jax.datasets.dataset import Dataset, Origin, Split
+from fgw_jax.datasets.noise import corrupt_labels
 
-__all__ = ["Dataset", "Origin", "Split"]
+__all__ = ["Dataset", "Origin", "Split", "corrupt_labels", "splits"]

@@ -151,7 +151,10 @@ class Dataset:
             i = operator.index(index)
             label = self.labels[i]
             return self.graphs[i], (int(label) if self.labels.ndim == 1 else label)
-        positions = np.arange(len(self))[index if isinstance(index, slice) else np.asarray(index)]
+        if not isinstance(index, slice):
+            index = np.asarray(index)
+            index = index.astype(int) if index.size == 0 else index
+        positions = np.arange(len(self))[index]
         check(positions.size > 0, "index: selects no graph; a Dataset holds at least one")
         return Dataset(
             [self.graphs[i] for i in positions],
@@ -247,7 +250,8 @@ class Dataset:
     def load(cls, path: str | os.PathLike[str]) -> Dataset:
         """Read what :meth:`save` wrote; any other file is a :class:`DataError`."""
         try:
-            with np.load(path, allow_pickle=False) as file:
+            # opened here: numpy leaves the file of a truncated archive open
+            with open(path, "rb") as raw, np.load(raw, allow_pickle=False) as file:
                 arrays = {key: file[key] for key in file.files}
             meta = json.loads(str(arrays["meta"]))
             if meta["format"] != _FORMAT:
