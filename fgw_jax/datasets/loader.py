@@ -1,0 +1,137 @@
+"""Datasets by name: from a folder, from a zip in a folder, or from the network."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from fgw_jax.datasets import download, ogb, registry, tu
+from fgw_jax.datasets.dataset import Dataset
+from fgw_jax.datasets.raw import Raw, build
+from fgw_jax.datasets.registry import Entry
+from fgw_jax.datasets.synthetic import synthetic
+from fgw_jax.errors import DataError, InputError
+from fgw_jax.structure import MEASURES, STRUCTURES
+
+
+def load(
+    name: str,
+    data_dir: str | os.PathLike[str] | None = None,
+    *,
+    structure: str = "adjacency",
+    measure: str = "uniform",
+    attributes: bool = False,
+    encoding: str = "scaled",
+    max_degree: int = 500,
+    verify: bool = True,
+    urls: Sequence[str] | None = None,
+    timeout: float = 30.0,
+) -> Dataset:
+    """Load a dataset by its published name.
+
+    ``"SYNTHETIC"`` is made on the spot (:func:`fgw_jax.datasets.synthetic`). Any other name is
+    looked for in ``data_dir``, as a folder ``NAME/`` or as ``NAME.zip``, and downloaded to
+    ``NAME.zip`` in there if it is neither; later calls then find it.
+
+    - **TU** (PROTEINS, NCI1, IMDB-BINARY, REDDIT-BINARY, DD, ...): as in the paper's appendix,
+      isolated nodes are removed (a graph without any edge keeps its nodes), an edge listed twice
+      or both ways counts once, and features are one-hot node labels or, where there are none,
+      one-hot degrees. Classes and node labels are numbered in sorted order of the file's values.
+    - **OGB** (ogbg-molhiv, ogbg-molbace, other ogbg-mol*, with ``_`` too): every atom is kept, the
+      scaffold split is in ``split``, and features are brought to the scale of one-hot labels, mean
+      squared distance 1, so that alpha keeps its meaning (:func:`fgw_jax.datasets.ogb.scaled`).
+
+    What was parsed is compared with the registry's fingerprint, whatever the line ends of the
+    copy; a name that the registry does not list (``fgw_jax.datasets.registry.names()`` are) has
+    none and is taken as it is. Adjacencies are dense: a dataset takes about 4 sum(n^2) bytes
+    (8 with another structure) and 4 d sum(n) for its features.
+
+    Args:
+      name: name as published, such as ``"PROTEINS"``.
+      data_dir: folder of datasets; by default the folder in the environment variable
+        ``FGW_JAX_DATA``, if it has the dataset, else the download cache (``FGW_JAX_CACHE`` or the
+        platform's cache folder).
+      structure: a name of :data:`fgw_jax.structure.STRUCTURES`.
+      measure: a name of :data:`fgw_jax.structure.MEASURES`.
+      attributes: append the numeric node attributes of a TU dataset, as they are in the file.
+      encoding: features of an OGB dataset, ``"scaled"`` (9 columns) or ``"one_hot"``.
+      max_degree: degrees above share a column of the one-hot degrees.
+      verify: compare the fingerprint; ``False`` to read an altered copy on purpose.
+      urls: addresses of the zip to try instead of the registry's.
+      timeout: seconds without a byte after which a download attempt is given up.
+
+    >>> data = load("SYNTHETIC")
+    >>> data.name, data.num_classes >= 2
+    ('SYNTHETIC', True)
+    """
+    _check_choice("structure", structure, STRUCTURES)
+    _check_choice("measure", measure, MEASURES)
+    _check_choice("encoding", encoding, ogb.ENCODINGS)
+    if name == "SYNTHETIC":
+        return synthetic()
+    entry = registry.find(name)
+
+    def read(path: Path) -> Raw:
+        raw = ogb.read(path) if entry.kind == "ogb" else tu.read(path, entry.name, attributes)
+        if verify:
+            _verify(entry, raw, path)
+        return raw
+
+    path = locate(entry, data_dir)
+    if path is not None:
+        raw = read(path)
+    else:
+        folder = download.cache_dir() if data_dir is None else Path(data_dir)
+        destination = folder / f"{entry.folders[0]}.zip"
+        try:
+            raw = download.fetch(urls or entry.urls, destination, read, timeout=timeout)
+        except DataError as error:
+            raise DataError(f"{error}{registry.suggest(name)}") from error
+    if entry.kind == "ogb":
+        kept, features = raw, ogb.ENCODINGS[encoding](raw)
+    else:
+        kept, features = tu.preprocess(raw, max_degree)
+    graphs = build(kept.sizes, kept.edges, features, structure, measure)
+    return Dataset(graphs, raw.labels, name=entry.name, split=raw.split)
+
+
+def locate(entry: Entry, data_dir: str | os.PathLike[str] | None) -> Path | None:
+    """The folder or zip of a dataset in the folders :func:`load` searches, or ``None``."""
+    if data_dir is not None:
+        places = [Path(data_dir)]
+    else:
+        places = [Path(p) for p in [os.environ.get("FGW_JAX_DATA")] if p] + [download.cache_dir()]
+    for place in places:
+        if place.exists() and not place.is_dir():
+            raise DataError(f"data_dir: {place} is not a folder; pass the folder that holds it")
+        for folder in entry.folders:
+            for path in (place / folder, place / f"{folder}.zip"):
+                if path.is_dir() or (path.suffix == ".zip" and path.is_file()):
+                    return path
+    return None
+
+
+def _verify(entry: Entry, raw: Raw, path: Path) -> None:
+    for part, found in raw.fingerprints().items():
+        expected = entry.fingerprints.get(part)
+        if expected is None or found == expected:
+            continue
+        message = (
+            f"{path}: the {part} of {entry.name} has the fingerprint {found[:16]}..., "
+            f"expected {expected[:16]}...;"
+        )
+        if part in entry.loose:
+            # OGB's atom features come from RDKit, whose versions differ in a few values.
+            warnings.warn(f"{message} published copies differ in a few values", stacklevel=4)
+        else:
+            raise DataError(
+                f"{message} the copy is altered or of another version: remove it to download it "
+                "again, or pass verify=False to use it as it is"
+            )
+
+
+def _check_choice(argument: str, value: str, table: Mapping[str, object]) -> None:
+    if value not in table:
+        raise InputError(f"{argument}: no such name {value!r}; choose one of {', '.join(table)}")
