@@ -46,7 +46,7 @@ class Table:
         return self.values[:, 0]
 
     def refuse(self, bad_rows: Any, reason: str) -> None:
-        """Raise a :class:`DataError` that names the first line marked in ``bad_rows`` ``[rows]``."""
+        """Raise a :class:`DataError` that names the first line of ``bad_rows`` ``[rows]``."""
         if bad_rows.any():
             row = int(np.argmax(bad_rows))
             lines = [i for i, line in enumerate(self.text.split(b"\n"), 1) if line.strip()]
