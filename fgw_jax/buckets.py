@@ -17,7 +17,7 @@ from fgw_jax.errors import check
 
 
 def round_up(size: int) -> int:
-    """Smallest size of the grid 4, 8, ..., 32, 40, ..., 64, 80, ..., 128, 160, ... that holds ``size``.
+    """Smallest size of the grid 4, 8, ..., 32, 40, ..., 64, 80, ..., 128, ... that holds ``size``.
 
     A fixed grid lets lists drawn from one dataset meet the same compiled shapes again.
 

@@ -17,6 +17,15 @@ from jax.typing import ArrayLike
 
 from fgw_jax import structure as structures
 from fgw_jax.errors import InputError, check
+from fgw_jax.inputs import (
+    concrete,
+    edge_pairs,
+    float_dtype,
+    floats,
+    node_weights,
+    symmetric,
+    without_diagonal,
+)
 
 _FIELDS = ("structure", "features", "weights", "adjacency", "mask")
 
@@ -61,15 +70,16 @@ class Graph:
         Args:
             adjacency: symmetric edge weights, ``[n, n]``.
             features: node features, ``[n, d]`` or ``[n]``.
-            measure: a name of :data:`fgw_jax.structure.MEASURES` or weights ``[n]``, normalised here.
+            measure: a name of :data:`fgw_jax.structure.MEASURES` or weights
+                ``[n]``, normalised here.
             structure: a name of :data:`fgw_jax.structure.STRUCTURES` or a matrix ``[n, n]``.
         """
-        adjacency = _symmetric("adjacency", adjacency)
+        adjacency = symmetric("adjacency", adjacency)
         n = adjacency.shape[0]
-        adjacency = _without_diagonal(adjacency)
+        adjacency = without_diagonal(adjacency)
         if features is None:
             features = np.ones((n, 1), adjacency.dtype)
-        features = _floats("features", features)
+        features = floats("features", features)
         features = features[:, None] if features.ndim == 1 else features
         check(
             features.ndim == 2 and features.shape[0] == n,
@@ -77,10 +87,12 @@ class Graph:
             "pass an [n, d] array in the node order of the adjacency",
         )
         mask = np.ones(n, bool)
-        if isinstance(structure, str):
+        if isinstance(structure, str) and structure == "adjacency":
+            matrix = adjacency  # the same array: a dataset's worth of matrices is held once
+        elif isinstance(structure, str):
             matrix = structures.compute(structure, adjacency, mask)
         else:
-            matrix = _symmetric("structure", structure)
+            matrix = symmetric("structure", structure)
             check(
                 matrix.shape[0] == n,
                 f"structure: expected a [{n}, {n}] matrix to go with the adjacency, got shape "
@@ -89,7 +101,7 @@ class Graph:
         if isinstance(measure, str):
             weights = structures.measure(measure, adjacency, mask)
         else:
-            weights = _weights(measure, n)
+            weights = node_weights(measure, n)
         return cls(matrix, features, weights, adjacency, mask)
 
     @classmethod
@@ -109,23 +121,26 @@ class Graph:
         >>> Graph.from_edges([(0, 1), (1, 0), (1, 2)], 3).adjacency.sum()
         np.float32(4.0)
         """
-        pairs = np.asarray(edges, np.int64).reshape(-1, 2)
         check(
             num_nodes >= 1,
             f"num_nodes: a graph needs at least one node, got {num_nodes}; drop empty graphs",
         )
-        check(
-            pairs.size == 0 or (pairs.min() >= 0 and pairs.max() < num_nodes),
-            f"edges: node numbers must lie in 0..{num_nodes - 1}; renumber the nodes from 0",
-        )
-        values = np.ones(len(pairs)) if edge_weights is None else np.asarray(edge_weights)
+        pairs = edge_pairs(edges, num_nodes)
+        values = np.ones(len(pairs), float_dtype())
+        if edge_weights is not None:
+            values = floats("edge_weights", edge_weights)
         check(
             values.shape == (len(pairs),),
-            f"edge_weights: expected {len(pairs)} values, one an edge, got shape {values.shape}",
+            f"edge_weights: expected {len(pairs)} values, one an edge, got shape {values.shape}; "
+            "pass one weight for each row of edges",
         )
-        adjacency = np.zeros((num_nodes, num_nodes), _float_dtype())
+        adjacency = np.zeros((num_nodes, num_nodes), float_dtype())
         adjacency[pairs[:, 0], pairs[:, 1]] = values
         adjacency[pairs[:, 1], pairs[:, 0]] = values
+        check(
+            bool((adjacency[pairs[:, 0], pairs[:, 1]] == values).all()),
+            "edge_weights: an edge is listed twice with different weights; list each edge once",
+        )
         return cls.from_adjacency(adjacency, features, **options)
 
     @property
@@ -133,28 +148,41 @@ class Graph:
         """Number of real nodes: an int, or a traced scalar under jit."""
         if isinstance(self.mask, jax.core.Tracer):
             return self.mask.sum(-1)
-        count = np.asarray(self.mask).sum(-1)
-        return int(count) if count.ndim == 0 else count
+        if self.mask.ndim == 1:
+            return int(np.count_nonzero(self.mask))
+        return np.asarray(self.mask).sum(-1)
 
     @property
     def density(self) -> Any:
-        """Share of present edges, 2|E| / (n (n - 1)); 0 for one node. Edges are non-zero entries."""
+        """Share of present edges (non-zero entries), 2|E| / (n (n - 1)); 0 for one node."""
         xp = jax.numpy if isinstance(self.adjacency, jax.Array) else np
         n = self.mask.sum(-1)
         entries = (self.adjacency != 0).sum((-2, -1))
         return xp.where(n > 1, entries / xp.maximum(n * (n - 1), 1), 0.0)
 
     def pad(self, size: int) -> Graph:
-        """Append masked nodes of weight zero up to ``size`` nodes."""
+        """Append masked nodes of weight zero up to ``size`` nodes (of a batch: to every graph)."""
         extra = size - self.mask.shape[-1]
         check(
             extra >= 0,
-            f"size: cannot pad a graph of {self.mask.shape[-1]} nodes to {size}; pass at least its own size",
+            f"size: cannot pad a graph of {self.mask.shape[-1]} nodes to {size}; "
+            "pass at least its own size",
         )
-        return jax.tree.map(lambda x, axes: _pad(x, extra, axes), self, _PAD_AXES)
+        if extra == 0:
+            return self
+        adjacency = _pad(self.adjacency, extra, 2, 0)
+        shared = self.structure is self.adjacency
+        return type(self)(
+            adjacency if shared else _pad(self.structure, extra, 2, 0),
+            _pad(self.features, extra, 1, 1),
+            _pad(self.weights, extra, 1, 0),
+            adjacency,
+            _pad(self.mask, extra, 1, 0),
+        )
 
     def unpad(self) -> Graph:
         """Drop the masked nodes (on the host: the result's shape depends on the mask)."""
+        check(self.mask.ndim == 1, "unpad: this is a batch; use Batch.unstack()")
         keep = np.flatnonzero(np.asarray(self.mask))
         if len(keep) == self.mask.shape[-1]:
             return self
@@ -162,10 +190,14 @@ class Graph:
         structure, features, weights, adjacency, mask = (
             np.asarray(getattr(self, name)) for name in _FIELDS
         )
-        return Graph(structure[both], features[keep], weights[keep], adjacency[both], mask[keep])
+        kept = adjacency[both]
+        shared = structure is adjacency
+        return Graph(
+            kept if shared else structure[both], features[keep], weights[keep], kept, mask[keep]
+        )
 
     def to_networkx(self) -> Any:
-        """A ``networkx.Graph`` of the real nodes that :meth:`from_networkx` reads back unchanged."""
+        """A ``networkx.Graph`` of the real nodes; :meth:`from_networkx` gives every field back."""
         from fgw_jax import conversions
 
         return conversions.to_networkx(self)
@@ -178,7 +210,7 @@ class Graph:
         return conversions.from_networkx(graph, **options)
 
     def to_jraph(self) -> Any:
-        """A ``jraph.GraphsTuple`` of one graph that :meth:`from_jraph` reads back unchanged."""
+        """A ``jraph.GraphsTuple`` of one graph; :meth:`from_jraph` gives every field back."""
         from fgw_jax import conversions
 
         return conversions.to_jraph(self)
@@ -224,20 +256,26 @@ class Batch(Graph):
         n = largest if size is None else size
         check(
             n >= largest,
-            f"size: the largest graph has {largest} nodes, got size={size}; pass at least {largest}",
+            f"size: the largest graph has {largest} nodes, got size={size}; "
+            f"pass at least {largest}",
         )
-        if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(list(graphs))):
+        if any(not concrete(leaf) for leaf in jax.tree.leaves(list(graphs))):
             padded = [g.pad(n) for g in graphs]
             return cls(*(jax.numpy.stack([getattr(g, f) for g in padded]) for f in _FIELDS))
-        return cls(*(_stack_field([getattr(g, f) for g in graphs], f, n) for f in _FIELDS))
+        fields = {f: _stack_field([getattr(g, f) for g in graphs], f, n) for f in _FIELDS[1:]}
+        structure = fields["adjacency"]
+        if any(g.structure is not g.adjacency for g in graphs):
+            structure = _stack_field([g.structure for g in graphs], "structure", n)
+        return cls(structure, **fields)
 
     def __len__(self) -> int:
         """Number of graphs, padding graphs (no real node) included."""
         return self.mask.shape[0]
 
-    def __getitem__(self, index: int) -> Graph:
-        """Graph ``index``, still padded."""
-        return Graph(*(getattr(self, name)[index] for name in _FIELDS))
+    def __getitem__(self, index: Any) -> Graph:
+        """Graph ``index``, still padded; a :class:`Batch` for a slice or an array of positions."""
+        kind = Batch if isinstance(index, slice) or np.ndim(index) else Graph
+        return kind(*(getattr(self, name)[index] for name in _FIELDS))
 
     def __iter__(self) -> Iterator[Graph]:
         """Iterate over the padded graphs."""
@@ -252,92 +290,38 @@ def check_list(name: str, graphs: Sequence[Graph]) -> None:
     """Refuse an empty list, things that are not graphs, and mixed feature widths."""
     check(len(graphs) > 0, f"{name}: the list is empty; pass at least one graph")
     for i, g in enumerate(graphs):
-        if not isinstance(g, Graph):
+        if not isinstance(g, Graph) or np.ndim(g.mask) != 1:
             raise InputError(
-                f"{name}: item {i} is a {type(g).__name__}, not a Graph; "
-                "build it with Graph.from_adjacency or Graph.from_networkx"
+                f"{name}: item {i} is a {type(g).__name__}, not a single Graph; "
+                "build it with Graph.from_adjacency, or unstack the Batch"
             )
     widths = {g.features.shape[-1] for g in graphs}
     check(
         len(widths) == 1,
-        f"{name}: feature widths differ ({sorted(widths)}); give every graph the same number of features",
+        f"{name}: feature widths differ ({sorted(widths)}); "
+        "give every graph the same number of features",
     )
 
 
-_PAD_AXES = Graph((-2, -1), (-2,), (-1,), (-2, -1), (-1,))  # type: ignore[arg-type]
-
-
-def _pad(x: Any, extra: int, axes: tuple[int, ...]) -> Any:
-    widths = [(0, 0)] * x.ndim
-    for axis in axes:
-        widths[axis] = (0, extra)
-    return (np if isinstance(x, np.ndarray) else jax.numpy).pad(x, widths)
+def _pad(x: Any, extra: int, count: int, trailing: int) -> Any:
+    """Append zeros to the last ``count`` axes before the ``trailing`` ones."""
+    leading = x.ndim - count - trailing
+    widths = [(0, 0)] * leading + [(0, extra)] * count + [(0, 0)] * trailing
+    if not isinstance(x, np.ndarray):
+        return jax.numpy.pad(x, widths)
+    # np.pad spends 20 us before it moves a number
+    out = np.zeros(
+        [size + after for size, (_, after) in zip(x.shape, widths, strict=True)], x.dtype
+    )
+    out[tuple(slice(size) for size in x.shape)] = x
+    return out
 
 
 def _stack_field(values: list[Any], name: str, n: int) -> np.ndarray:
     arrays = [np.asarray(v) for v in values]
     square = name in ("structure", "adjacency")
     width = () if arrays[0].ndim == 1 else ((n,) if square else arrays[0].shape[1:])
-    out = np.zeros((len(arrays), n, *width), arrays[0].dtype)
+    out = np.zeros((len(arrays), n, *width), np.result_type(*{a.dtype for a in arrays}))
     for row, a in zip(out, arrays, strict=True):
         row[tuple(slice(k) for k in a.shape)] = a
     return out
-
-
-def _float_dtype() -> np.dtype:
-    return np.dtype(jax.dtypes.canonicalize_dtype(np.float64))
-
-
-def _concrete(x: Any) -> bool:
-    return not isinstance(x, jax.core.Tracer)
-
-
-def _floats(name: str, values: ArrayLike) -> Any:
-    if not _concrete(values):
-        return values
-    try:
-        array = np.asarray(values, _float_dtype())
-    except (TypeError, ValueError) as error:
-        raise InputError(f"{name}: not a numeric array ({error}); pass numbers") from error
-    check(
-        bool(np.isfinite(array).all()),
-        f"{name}: NaN or infinite entries; replace them before building the graph",
-    )
-    return array
-
-
-def _symmetric(name: str, values: ArrayLike) -> Any:
-    array = _floats(name, values)
-    check(
-        array.ndim == 2 and array.shape[0] == array.shape[1],
-        f"{name}: expected a square matrix, got shape {array.shape}; pass an [n, n] array",
-    )
-    check(array.shape[0] > 0, f"{name}: the graph has no node; drop empty graphs")
-    if _concrete(array):
-        check(
-            bool(np.allclose(array, array.T, rtol=1e-5, atol=1e-6)),
-            f"{name}: not symmetric; graphs are undirected here: pass (M + M.T) / 2 or np.maximum(M, M.T)",
-        )
-    return array
-
-
-def _without_diagonal(adjacency: Any) -> Any:
-    if isinstance(adjacency, np.ndarray):
-        if not adjacency.diagonal().any():
-            return adjacency
-        adjacency = adjacency.copy()
-        np.fill_diagonal(adjacency, 0)
-        return adjacency
-    return adjacency * (1 - jax.numpy.eye(adjacency.shape[0], dtype=adjacency.dtype))
-
-
-def _weights(values: ArrayLike, n: int) -> Any:
-    weights = _floats("measure", values)
-    check(
-        weights.shape == (n,),
-        f"measure: expected {n} node weights, got shape {weights.shape}; pass one weight a node",
-    )
-    if _concrete(weights):
-        check(bool((weights >= 0).all()), "measure: negative weights; pass weights >= 0")
-        check(weights.sum() > 0, "measure: weights sum to zero; give at least one node weight")
-    return weights / weights.sum()

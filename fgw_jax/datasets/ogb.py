@@ -8,8 +8,9 @@ import numpy as np
 
 from fgw_jax.datasets.dataset import Split
 from fgw_jax.datasets.files import Files
-from fgw_jax.datasets.raw import Raw, float_dtype, one_hot, ranks, simple_edges
+from fgw_jax.datasets.raw import Raw, one_hot, ranks, simple_edges
 from fgw_jax.errors import DataError, InputError
+from fgw_jax.inputs import float_dtype
 
 _SPLIT = "split/scaffold/{}.csv.gz"
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 
-import jax
 import numpy as np
 
 from fgw_jax import structure as structures
 from fgw_jax.datasets.dataset import Split
 from fgw_jax.graphs import Graph
+from fgw_jax.inputs import float_dtype
 
 
 @dataclasses.dataclass(frozen=True)
@@ -115,11 +115,6 @@ def build(
             mu = structures.measure(measure, adjacency, real)
         graphs.append(Graph(matrix, features[nodes], mu, adjacency, real))
     return graphs
-
-
-def float_dtype() -> np.dtype:
-    """float32, or float64 when the user enabled it in jax."""
-    return np.dtype(jax.dtypes.canonicalize_dtype(np.float64))
 
 
 def _digest(parts: list[np.ndarray | None]) -> str:

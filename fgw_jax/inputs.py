@@ -1,0 +1,110 @@
+"""Checks on arrays on their way into a graph: each error names the argument and the remedy.
+
+Traced arrays pass with the checks their shape allows.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+from jax.typing import ArrayLike
+
+from fgw_jax.errors import InputError, check
+
+
+def float_dtype() -> np.dtype:
+    """float32, or float64 when the user enabled it in jax."""
+    return np.dtype(jax.dtypes.canonicalize_dtype(np.float64))
+
+
+def concrete(x: Any) -> bool:
+    """Whether a value is known now, not traced."""
+    return not isinstance(x, jax.core.Tracer)
+
+
+def floats(name: str, values: ArrayLike) -> Any:
+    """Finite real numbers in the default float type, in an array of our own."""
+    if isinstance(values, jax.core.Tracer):
+        whole = not jax.numpy.issubdtype(values.dtype, np.floating)
+        return values.astype(float_dtype()) if whole else values
+    try:
+        given = np.asarray(values)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{name}: not a numeric array ({error}); pass numbers") from error
+    real = given.dtype.kind in "biuf" or jax.numpy.issubdtype(given.dtype, np.floating)
+    check(real, f"{name}: not an array of real numbers but of {given.dtype}; pass numbers")
+    with np.errstate(over="ignore"):  # what float32 cannot hold is refused below
+        array = given.astype(float_dtype())
+    check(
+        bool(np.isfinite(array).all()),
+        f"{name}: NaN or infinite entries; replace them before building the graph",
+    )
+    return array
+
+
+def symmetric(name: str, values: ArrayLike) -> Any:
+    """A symmetric matrix ``[n, n]``; asymmetry of rounding size is averaged away."""
+    array = floats(name, values)
+    check(
+        array.ndim == 2 and array.shape[0] == array.shape[1],
+        f"{name}: expected a square matrix, got shape {array.shape}; pass an [n, n] array",
+    )
+    check(array.shape[0] > 0, f"{name}: the graph has no node; drop empty graphs")
+    if concrete(array) and not np.array_equal(array, array.T):
+        check(
+            bool(np.allclose(array, array.T, rtol=1e-5, atol=1e-6)),
+            f"{name}: not symmetric; graphs are undirected here: pass (M + M.T) / 2 or "
+            "np.maximum(M, M.T)",
+        )
+        array = (array + array.T) / 2
+    return array
+
+
+def without_diagonal(adjacency: Any) -> Any:
+    """The matrix with a zero diagonal; a copy only if it had another."""
+    if isinstance(adjacency, np.ndarray):
+        if not adjacency.diagonal().any():
+            return adjacency
+        adjacency = adjacency.copy()
+        np.fill_diagonal(adjacency, 0)
+        return adjacency
+    return adjacency * (1 - jax.numpy.eye(adjacency.shape[0], dtype=adjacency.dtype))
+
+
+def node_weights(values: ArrayLike, n: int) -> Any:
+    """Non-negative weights ``[n]``, normalised to sum to one."""
+    weights = floats("measure", values)
+    check(
+        weights.shape == (n,),
+        f"measure: expected {n} node weights, got shape {weights.shape}; pass one weight a node",
+    )
+    if concrete(weights):
+        check(bool((weights >= 0).all()), "measure: negative weights; pass weights >= 0")
+        check(weights.sum() > 0, "measure: weights sum to zero; give at least one node weight")
+        if abs(weights.sum(dtype=np.float64) - 1) < 1e-6:
+            return weights  # dividing by a sum that is one but for rounding would only add rounding
+        return weights / weights.sum()
+    total = weights.sum()
+    return weights / jax.numpy.where(total > 0, total, 1)
+
+
+def edge_pairs(edges: ArrayLike, num_nodes: int) -> np.ndarray:
+    """Edges ``[m, 2]`` between nodes numbered from 0."""
+    try:
+        pairs = np.asarray(edges)
+    except ValueError as error:
+        raise InputError(f"edges: rows of different lengths; pass [m, 2] ({error})") from error
+    if pairs.size == 0:
+        return np.zeros((0, 2), np.int64)
+    check(
+        pairs.ndim == 2 and pairs.shape[1] == 2 and pairs.dtype.kind in "iu",
+        f"edges: expected whole numbers of shape [m, 2], got {pairs.dtype} {pairs.shape}; "
+        "pass one row (u, v) an edge",
+    )
+    check(
+        bool(pairs.min() >= 0 and pairs.max() < num_nodes),
+        f"edges: node numbers must lie in 0..{num_nodes - 1}; renumber the nodes from 0",
+    )
+    return pairs
