@@ -24,9 +24,12 @@ _NAMES = {
 __all__ = ["__version__", *_ROOMS, *_NAMES]
 
 if TYPE_CHECKING:  # the same names, for type checkers and editors
+    from fgw_jax import augment as augment
+    from fgw_jax import backbones as backbones
     from fgw_jax import datasets as datasets
     from fgw_jax import errors as errors
     from fgw_jax import structure as structure
+    from fgw_jax import training as training
     from fgw_jax.datasets.dataset import Dataset as Dataset
     from fgw_jax.graphs import Batch as Batch
     from fgw_jax.graphs import Graph as Graph
