@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -64,13 +65,19 @@ def bucket_sizes(sizes: Sequence[int], max_shapes: int = 8, power: float = 3.0) 
 
 
 def padded_size(size: int, buckets: Sequence[int]) -> int:
-    """Smallest bucket that holds ``size``."""
-    return buckets[int(np.searchsorted(np.asarray(buckets), size))]
+    """Smallest of the sorted ``buckets`` that holds ``size``."""
+    place = int(np.searchsorted(np.asarray(buckets), size))
+    check(place < len(buckets), f"size: {size} does not fit the largest bucket, {buckets[-1]}")
+    return buckets[place]
 
 
 def waste(sizes: Sequence[int], buckets: Sequence[int], power: float = 3.0) -> float:
     """Padded work over unpadded work, sum N(n)^power / sum n^power."""
     sizes_, buckets_ = np.asarray(sizes), np.asarray(sorted(buckets))
+    check(
+        sizes_.max() <= buckets_[-1],
+        f"sizes: {sizes_.max()} does not fit the largest bucket, {buckets_[-1]}",
+    )
     padded = buckets_[np.searchsorted(buckets_, sizes_)].astype(float)
     return float((padded**power).sum() / (sizes_.astype(float) ** power).sum())
 
@@ -98,6 +105,12 @@ def pair_shapes(rows: Sequence[int], columns: Sequence[int], max_shapes: int = 8
     the grid of :func:`round_up`.
     """
     check(len(rows) == len(columns), "rows, columns: need one entry a pair; lengths differ")
+    check(len(rows) > 0, "rows, columns: the lists are empty; pass at least one pair")
+    check(
+        min(min(rows), min(columns)) >= 1,
+        "rows, columns: a graph has at least one node; drop empty graphs",
+    )
+    check(max_shapes >= 1, f"max_shapes: must be at least 1, got {max_shapes}")
     r = np.array([round_up(int(n)) for n in rows], float)
     c = np.array([round_up(int(n)) for n in columns], float)
     index = np.zeros(len(r), np.int64)
@@ -117,7 +130,7 @@ def pair_shapes(rows: Sequence[int], columns: Sequence[int], max_shapes: int = 8
     return PairShapes(shapes, index, float(padded / exact))
 
 
-def _work(rows, columns):
+def _work(rows: Any, columns: Any) -> Any:
     return rows**2 * columns + rows * columns**2
 
 

@@ -274,13 +274,12 @@ def _structure(arrays: Graph, real: np.ndarray) -> str | np.ndarray:
 def _attribute(graph: Any, nodes: list[Any], name: str) -> np.ndarray | None:
     """A node attribute as rows ``[n, d]``, or ``None`` when no node has it."""
     values = [graph.nodes[node].get(name) for node in nodes]
-    present = [value is not None for value in values]
-    if not any(present):
+    without = [node for node, value in zip(nodes, values, strict=True) if value is None]
+    if len(without) == len(nodes):
         return None
     check(
-        all(present),
-        f"features: node {nodes[present.index(False)]!r} has no attribute {name!r}; "
-        "give it to every node, or to none",
+        not without,
+        f"features: nodes {without[:3]} have no attribute {name!r}; give it to all, or to none",
     )
     widths = {np.shape(value) for value in values}
     check(

@@ -1,0 +1,298 @@
+"""Graph and Batch: what goes in, what is refused, padding, stacking, and use under jit."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import networkx
+import numpy as np
+import pytest
+
+from fgw_jax import structure as structures
+from fgw_jax.errors import InputError
+from fgw_jax.graphs import Batch, Graph, check_list
+
+TRIANGLE_WITH_TAIL = [(0, 1), (1, 2), (2, 0), (2, 3)]
+FIELDS = [field.name for field in dataclasses.fields(Graph)]
+
+
+def random_graph(rng, size, width=3, density=0.4, **options):
+    upper = np.triu(rng.random((size, size)) < density, 1) * rng.random((size, size))
+    return Graph.from_adjacency(upper + upper.T, rng.normal(size=(size, width)), **options)
+
+
+def assert_equal(one, other):
+    for name in FIELDS:
+        np.testing.assert_array_equal(getattr(one, name), getattr(other, name), err_msg=name)
+
+
+def test_from_adjacency_gives_the_paper_s_tuple():
+    graph = Graph.from_adjacency([[0, 1], [1, 0]], [[1, 2, 3], [4, 5, 6]])
+    assert graph.features.tolist() == [[1, 2, 3], [4, 5, 6]]
+    assert graph.structure.tolist() == graph.adjacency.tolist() == [[0, 1], [1, 0]]
+    assert graph.weights.tolist() == [0.5, 0.5]
+    assert graph.mask.tolist() == [True, True]
+    assert (graph.num_nodes, graph.density) == (2, 1)
+    assert {getattr(graph, f).dtype for f in FIELDS} == {np.dtype("float32"), np.dtype(bool)}
+
+
+def test_double_precision_is_the_user_s_choice(x64):
+    graph = Graph.from_edges(TRIANGLE_WITH_TAIL, 4)
+    assert graph.structure.dtype == graph.weights.dtype == graph.features.dtype == np.float64
+
+
+def test_structure_and_measure_by_name_and_by_value():
+    path = networkx.to_numpy_array(networkx.path_graph(4))
+    distances = np.abs(np.subtract.outer(np.arange(4), np.arange(4)))
+    named = Graph.from_adjacency(path, structure="shortest_path", measure="degree")
+    given = Graph.from_adjacency(path, structure=distances, measure=[1, 2, 2, 1])
+    assert_equal(named, given)
+    assert named.weights.sum() == pytest.approx(1)
+    for name in structures.STRUCTURES:
+        matrix = Graph.from_adjacency(path, structure=name).structure
+        assert np.isfinite(matrix).all()
+        np.testing.assert_allclose(matrix, matrix.T, atol=1e-6)
+
+
+def test_weights_are_normalised_and_zero_weight_is_not_padding():
+    graph = Graph.from_edges([(0, 1)], 3, measure=[2, 6, 0])
+    assert graph.weights.tolist() == [0.25, 0.75, 0]
+    assert graph.num_nodes == 3
+
+
+def test_a_graph_does_not_change_with_the_arrays_it_was_made_of():
+    adjacency = np.array([[0, 1], [1, 0]], np.float32)
+    features, weights = np.ones((2, 1), np.float32), np.full(2, 0.5, np.float32)
+    graph = Graph.from_adjacency(adjacency, features, measure=weights)
+    for array in (adjacency, features, weights):
+        array[:] = 7
+    assert graph.adjacency.max() == 1
+    assert graph.features.max() == 1
+    assert graph.weights.max() == 0.5
+
+
+def test_self_loops_are_dropped_from_the_adjacency_but_kept_in_a_given_structure():
+    matrix = [[5, 1], [1, 5]]
+    graph = Graph.from_adjacency(matrix, structure=matrix)
+    assert graph.adjacency.tolist() == [[0, 1], [1, 0]]
+    assert graph.structure.tolist() == matrix
+    assert Graph.from_edges([(0, 0), (0, 1)], 2).adjacency.tolist() == [[0, 1], [1, 0]]
+
+
+@pytest.mark.parametrize("measure", sorted(structures.MEASURES))
+@pytest.mark.parametrize("structure", sorted(structures.STRUCTURES))
+@pytest.mark.parametrize("size", [1, 3])
+def test_one_node_and_no_edge_are_legal(size, structure, measure):
+    graph = Graph.from_edges([], size, structure=structure, measure=measure)
+    assert graph.num_nodes == size
+    assert graph.density == 0
+    assert graph.weights.sum() == pytest.approx(1)
+    assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(graph))
+    assert_equal(graph.pad(5).unpad(), graph)
+
+
+def test_rounding_asymmetry_is_averaged_away():
+    matrix = np.array([[0, 1], [1 + 1e-7, 0]])
+    adjacency = Graph.from_adjacency(np.float32(matrix)).adjacency
+    np.testing.assert_array_equal(adjacency, adjacency.T)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "named"),
+    [
+        (([[0, 1, 0], [1, 0, 0]],), {}, "adjacency: .*square"),
+        (([0, 1],), {}, "adjacency: .*square"),
+        (([[0, 1], [0, 0]],), {}, "adjacency: not symmetric"),
+        (([[0, np.nan], [np.nan, 0]],), {}, "adjacency: NaN"),
+        (([[0, np.inf], [np.inf, 0]],), {}, "adjacency: NaN or infinite"),
+        (([[0, 1e60], [1e60, 0]],), {}, "adjacency: NaN or infinite"),
+        (([[0, 1j], [1j, 0]],), {}, "adjacency: not an array of real numbers"),
+        (([["a", "b"], ["b", "a"]],), {}, "adjacency: not an array of real numbers"),
+        (([[0, 1], [1]],), {}, "adjacency: not a numeric array"),
+        ((np.zeros((0, 0)),), {}, "adjacency: the graph has no node"),
+        ((np.zeros((2, 2)), np.ones((3, 1))), {}, "features: .*each of the 2 nodes"),
+        ((np.zeros((2, 2)), np.ones((2, 1, 1))), {}, "features: .*each of the 2 nodes"),
+        ((np.zeros((2, 2)), [[1], [np.nan]]), {}, "features: NaN"),
+        ((np.zeros((2, 2)),), {"measure": [1, -1]}, "measure: negative"),
+        ((np.zeros((2, 2)),), {"measure": [0, 0]}, "measure: .*sum to zero"),
+        ((np.zeros((2, 2)),), {"measure": [1, 1, 1]}, "measure: expected 2"),
+        ((np.zeros((2, 2)),), {"measure": [np.inf, 1]}, "measure: NaN or infinite"),
+        ((np.zeros((2, 2)),), {"measure": "even"}, "measure: .*uniform"),
+        ((np.zeros((2, 2)),), {"structure": "path"}, "structure: .*shortest_path"),
+        ((np.zeros((2, 2)),), {"structure": np.zeros((3, 3))}, "structure: expected a .2, 2."),
+        ((np.zeros((2, 2)),), {"structure": [[0, 1], [2, 0]]}, "structure: not symmetric"),
+    ],
+)
+def test_from_adjacency_names_what_is_wrong(arguments, options, named):
+    with pytest.raises(InputError, match=named):
+        Graph.from_adjacency(*arguments, **options)
+
+
+def test_from_edges_counts_an_edge_once_and_keeps_weights():
+    graph = Graph.from_edges([(0, 1), (1, 0), (0, 1), (1, 2)], 3, edge_weights=[2, 2, 2, 5])
+    assert graph.adjacency.tolist() == [[0, 2, 0], [2, 0, 5], [0, 5, 0]]
+
+
+@pytest.mark.parametrize(
+    ("edges", "size", "options", "named"),
+    [
+        ([(0, 2)], 2, {}, r"edges: .*0\.\.1"),
+        ([(-1, 0)], 2, {}, r"edges: .*0\.\.1"),
+        ([(0, 1, 2)], 3, {}, "edges: .*m, 2"),
+        ([(0, 1), (0,)], 3, {}, "edges: .*m, 2"),
+        ([(0.5, 1.0)], 3, {}, "edges: .*whole numbers"),
+        ([(0, 1)], 0, {}, "num_nodes: .*at least one"),
+        ([(0, 1)], 2, {"edge_weights": [1, 2]}, "edge_weights: expected 1"),
+        ([(0, 1)], 2, {"edge_weights": [np.nan]}, "edge_weights: NaN"),
+        ([(0, 1), (1, 0)], 2, {"edge_weights": [1, 2]}, "edge_weights: .*twice"),
+    ],
+)
+def test_from_edges_names_what_is_wrong(edges, size, options, named):
+    with pytest.raises(InputError, match=named):
+        Graph.from_edges(edges, size, **options)
+
+
+def test_density_agrees_with_networkx(rng):
+    for size in (1, 2, 9):
+        graph = random_graph(rng, size)
+        assert graph.density == pytest.approx(networkx.density(graph.to_networkx()))
+        assert graph.pad(12).density == pytest.approx(graph.density)
+
+
+def test_pad_appends_empty_masked_nodes(rng):
+    graph = random_graph(rng, 4, structure="shortest_path", measure="degree")
+    padded = graph.pad(6)
+    assert padded.mask.tolist() == [True] * 4 + [False] * 2
+    assert padded.num_nodes == 4
+    for name in FIELDS:
+        assert not np.any(getattr(padded, name)[4:])
+    assert not padded.structure[:, 4:].any()
+    assert_equal(padded.unpad(), graph)
+    assert graph.pad(4) is graph
+    with pytest.raises(InputError, match="size: cannot pad a graph of 4 nodes to 3"):
+        graph.pad(3)
+
+
+def test_unpad_drops_masked_nodes_wherever_they_are(rng):
+    graph = random_graph(rng, 5)
+    mask = np.array([True, False, True, True, False])
+    kept = dataclasses.replace(graph, mask=mask).unpad()
+    np.testing.assert_array_equal(kept.adjacency, graph.adjacency[np.ix_(mask, mask)])
+    np.testing.assert_array_equal(kept.features, graph.features[mask])
+
+
+def test_stack_and_unstack(rng):
+    graphs = [random_graph(rng, n, structure="shortest_path") for n in (3, 1, 5)]
+    batch = Batch.stack(graphs, size=7)
+    assert len(batch) == 3
+    assert batch.structure.shape == batch.adjacency.shape == (3, 7, 7)
+    assert batch.features.shape == (3, 7, 3)
+    assert batch.num_nodes.tolist() == [3, 1, 5]
+    np.testing.assert_allclose(batch.density, [g.density for g in graphs], rtol=1e-6)
+    for graph, lane, out in zip(graphs, batch, batch.unstack(), strict=True):
+        assert_equal(graph.pad(7), lane)
+        assert_equal(graph, out)
+    assert Batch.stack(graphs).mask.shape == (3, 5)
+    assert_equal(batch.pad(9), Batch.stack(graphs, size=9))
+    assert isinstance(batch.pad(9), Batch)
+
+
+def test_batch_indexing(rng):
+    batch = Batch.stack([random_graph(rng, n) for n in (3, 1, 5)])
+    assert type(batch[1]) is Graph
+    assert batch[-1].num_nodes == 5
+    for part in (batch[1:], batch[np.array([1, 2])], batch[np.array([False, True, True])]):
+        assert isinstance(part, Batch)
+        assert part.num_nodes.tolist() == [1, 5]
+    with pytest.raises(IndexError):
+        batch[3]
+
+
+def test_stack_shares_the_adjacency_when_it_is_the_structure(rng):
+    batch = Batch.stack([random_graph(rng, n) for n in (3, 5)])
+    assert batch.structure is batch.adjacency
+    mixed = Batch.stack([random_graph(rng, 3), random_graph(rng, 3, structure="shortest_path")])
+    assert not np.array_equal(mixed.structure, mixed.adjacency)
+
+
+def test_lists_are_checked(rng):
+    graph, wide = random_graph(rng, 3), random_graph(rng, 3, width=4)
+    with pytest.raises(InputError, match="graphs: the list is empty"):
+        Batch.stack([])
+    with pytest.raises(InputError, match=r"graphs: feature widths differ \(\[3, 4\]\)"):
+        Batch.stack([graph, wide])
+    with pytest.raises(InputError, match="graphs: item 1 is a ndarray"):
+        Batch.stack([graph, np.zeros((3, 3))])
+    with pytest.raises(InputError, match="others: item 0 is a Batch"):
+        check_list("others", [Batch.stack([graph])])
+    with pytest.raises(InputError, match="size: the largest graph has 3 nodes"):
+        Batch.stack([graph], size=2)
+    with pytest.raises(InputError, match="unstack"):
+        Batch.stack([graph]).unpad()
+
+
+def test_graphs_pass_through_jit_vmap_and_grad(rng):
+    graphs = [random_graph(rng, n) for n in (3, 5)]
+    batch = Batch.stack(graphs)
+
+    def energy(graph):
+        signal = graph.features.sum(-1) * graph.weights
+        return signal @ graph.structure @ signal / graph.num_nodes
+
+    expected = [energy(graph) for graph in graphs]
+    np.testing.assert_allclose(jax.jit(jax.vmap(energy))(batch), expected, rtol=1e-5)
+    slope = jax.grad(energy, allow_int=True)(graphs[0])
+    assert slope.features.shape == graphs[0].features.shape
+    assert isinstance(jax.jit(lambda b: b)(batch), Batch)
+    assert jax.jit(lambda g: g.num_nodes + g.density)(graphs[0]) == pytest.approx(
+        3 + graphs[0].density
+    )
+
+
+@pytest.mark.parametrize("structure", sorted(structures.STRUCTURES))
+def test_from_adjacency_under_jit_and_vmap_equals_the_host(rng, structure):
+    hosts = [random_graph(rng, 5, structure=structure, measure="degree") for _ in range(3)]
+    stacked = np.stack([g.adjacency for g in hosts]), np.stack([g.features for g in hosts])
+
+    def build(adjacency, features):
+        return Graph.from_adjacency(adjacency, features, structure=structure, measure="degree")
+
+    made = jax.jit(jax.vmap(build))(*stacked)
+    for i, host in enumerate(hosts):
+        for name in ("structure", "features", "weights", "adjacency"):
+            np.testing.assert_allclose(
+                getattr(made, name)[i], getattr(host, name), atol=1e-5, err_msg=name
+            )
+
+
+def test_from_adjacency_under_jit_takes_integers_weights_and_self_loops():
+    matrix = jnp.array([[3, 1], [1, 0]])
+    made = jax.jit(lambda a, w: Graph.from_adjacency(a, measure=w))(matrix, jnp.array([1, 3]))
+    assert_equal(made, Graph.from_adjacency(matrix, measure=[1, 3]))
+    assert made.adjacency.dtype == jnp.float32
+    zero = jax.jit(lambda w: Graph.from_adjacency(matrix, measure=w).weights)(jnp.zeros(2))
+    assert zero.tolist() == [0, 0]
+    with pytest.raises(InputError, match="square"):
+        jax.jit(Graph.from_adjacency)(jnp.zeros((2, 3)))
+
+
+def test_stack_inside_jit_equals_the_host(rng):
+    graphs = [random_graph(rng, n, structure="shortest_path") for n in (2, 4)]
+    stacked = jax.jit(lambda gs: Batch.stack(gs, size=6))(graphs)
+    assert isinstance(stacked, Batch)
+    assert_equal(stacked, Batch.stack(graphs, size=6))
+    padded = jax.jit(lambda g: g.pad(6))(graphs[0])
+    assert_equal(padded, graphs[0].pad(6))
+
+
+def test_jax_arrays_come_in_as_well(rng):
+    graph = random_graph(rng, 4)
+    again = Graph.from_adjacency(
+        jnp.asarray(graph.adjacency), jnp.asarray(graph.features, jnp.bfloat16)
+    )
+    np.testing.assert_array_equal(again.adjacency, graph.adjacency)
+    np.testing.assert_allclose(again.features, graph.features, rtol=1e-2)
+    on_device = jax.tree.map(jnp.asarray, graph.pad(6))
+    assert on_device.num_nodes == 4
+    assert_equal(on_device.unpad(), graph)
+    assert_equal(Batch.stack([on_device])[0], graph.pad(6))
