@@ -37,5 +37,5 @@ class Augmentation:
     def on_representations(
         self, key: jax.Array, representations: jax.Array, labels: jax.Array, mask: jax.Array
     ) -> tuple[jax.Array, jax.Array]:
-        """Change representations ``[B, h]`` and soft labels ``[B, C]``; ``mask`` ``[B]``: real ones."""
+        """Change representations ``[B, h]`` and soft labels ``[B, C]``; ``mask`` ``[B]``: real."""
         return representations, labels
