@@ -19,6 +19,12 @@ _NAMES = {
     "Batch": "fgw_jax.graphs",
     "Dataset": "fgw_jax.datasets.dataset",
     "Graph": "fgw_jax.graphs",
+    "Reference": "fgw_jax.fgw",
+    "Relaxed": "fgw_jax.fgw",
+    "Strict": "fgw_jax.fgw",
+    "distance": "fgw_jax.fgw",
+    "distances": "fgw_jax.fgw",
+    "pairwise": "fgw_jax.fgw",
 }
 
 __all__ = ["__version__", *_ROOMS, *_NAMES]
@@ -31,6 +37,12 @@ if TYPE_CHECKING:  # the same names, for type checkers and editors
     from fgw_jax import structure as structure
     from fgw_jax import training as training
     from fgw_jax.datasets.dataset import Dataset as Dataset
+    from fgw_jax.fgw import Reference as Reference
+    from fgw_jax.fgw import Relaxed as Relaxed
+    from fgw_jax.fgw import Strict as Strict
+    from fgw_jax.fgw import distance as distance
+    from fgw_jax.fgw import distances as distances
+    from fgw_jax.fgw import pairwise as pairwise
     from fgw_jax.graphs import Batch as Batch
     from fgw_jax.graphs import Graph as Graph
 

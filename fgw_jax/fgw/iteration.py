@@ -1,0 +1,197 @@
+"""The one loop all solvers share, their state, their output and their status.
+
+A solver is a frozen dataclass with four small pure functions::
+
+    init(problem, plan) -> state       step(problem, state) -> state
+    measure(problem, state) -> state   output(problem, state) -> Output
+
+``step`` is repeated in blocks of ``block`` steps; after each block ``measure`` brings the
+residual up to date, and the loop ends when it is small enough or ``step_limit`` is reached. With
+one block as long as the limit the count is fixed and no test is compiled.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from typing import Any, Protocol
+
+import jax
+import jax.numpy as jnp
+
+from fgw_jax.fgw.problem import Problem
+
+
+class Status(enum.IntEnum):
+    """How a solve ended."""
+
+    CONVERGED = 0
+    STEP_LIMIT = 1
+    NON_FINITE = 2
+
+
+ADVICE = {
+    Status.CONVERGED: "converged: the last change of the objective is within atol + rtol |value|",
+    Status.STEP_LIMIT: (
+        "stopped at max_steps before the objective settled: raise max_steps, or loosen rtol; "
+        "the value is still that of the returned plan"
+    ),
+    Status.NON_FINITE: (
+        "not finite: the inputs overflow; scale features and structures "
+        "(fgw_jax.fgw.scale_features), lower step_size, or turn on float64"
+    ),
+}
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True, eq=False)
+class State:
+    """What the next step needs, and the residual of the last check.
+
+    Attributes:
+        log_plan: ``[n, m]`` logarithm of the current plan.
+        plan: ``[n, m]`` current plan.
+        other: ``[n, m]`` plan of the previous projection (the row half step of Alg. 2).
+        count: steps done so far.
+        value: objective at the last check.
+        change: absolute change of the objective between the last two checks.
+    """
+
+    log_plan: Any
+    plan: Any
+    other: Any
+    count: Any
+    value: Any
+    change: Any
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True, eq=False)
+class Output:
+    """A transport plan and what is known of it.
+
+    Attributes:
+        value: Eq. 1 at ``plan``, constants included; ``linear + quadratic``.
+        linear: feature part, (1 - alpha) sum_ijkl D_ij pi_ij pi_kl.
+        quadratic: structure part, alpha sum_ijkl |A1_ik - A2_jl|^q pi_ij pi_kl.
+        plan: ``[n, m]`` transport plan.
+        marginal_error: L1 error of the plan's marginals, the larger of the two sides.
+        gap: upper bound of the Frank-Wolfe gap max_s <gradient(plan), plan - s> over feasible s;
+            zero at a stationary point.
+        num_steps: steps done.
+        converged: whether the residual met its tolerance at the end.
+        status: code of :class:`Status`.
+        history: objective at each check, when it was asked for, else ``None``.
+    """
+
+    value: Any
+    linear: Any
+    quadratic: Any
+    plan: Any
+    marginal_error: Any
+    gap: Any
+    num_steps: Any
+    converged: Any
+    status: Any
+    history: Any = None
+
+    def message(self) -> str:
+        """The status in words, with advice."""
+        return ADVICE[Status(int(self.status))]
+
+
+class Solver(Protocol):
+    """What the loop asks of a solver."""
+
+    @property
+    def rtol(self) -> Any:
+        """Relative change of the objective that counts as settled."""
+
+    @property
+    def atol(self) -> Any:
+        """Absolute change of the objective that counts as settled."""
+
+    @property
+    def step_limit(self) -> int:
+        """Most steps to do (static)."""
+
+    @property
+    def block(self) -> int:
+        """Steps between two looks at the objective (static)."""
+
+    def init(self, problem: Problem, plan: jax.Array | None) -> State:
+        """State before the first step, from a given plan or the solver's own start."""
+
+    def step(self, problem: Problem, state: State) -> State:
+        """One step."""
+
+    def measure(self, problem: Problem, state: State) -> State:
+        """Bring ``value`` and ``change`` up to date."""
+
+    def output(self, problem: Problem, state: State) -> Output:
+        """The result of a finished state."""
+
+
+def settled(solver: Solver, state: State) -> jax.Array:
+    """Whether the last change is within ``atol + rtol |value|``."""
+    return state.change <= solver.atol + solver.rtol * jnp.abs(state.value)
+
+
+def finished(solver: Solver, state: State) -> jax.Array:
+    """Whether a state needs no further step: settled, at its limit, or not finite."""
+    exhausted = state.count >= solver.step_limit
+    return settled(solver, state) | exhausted | ~jnp.isfinite(state.value)
+
+
+def fixed_count(solver: Solver) -> bool:
+    """Whether one block is the whole solve."""
+    return solver.block >= solver.step_limit
+
+
+def advance(solver: Solver, problem: Problem, state: State) -> State:
+    """One block of steps and a measurement."""
+    state = jax.lax.fori_loop(0, solver.block, lambda _, s: solver.step(problem, s), state)
+    return solver.measure(problem, state)
+
+
+def run(
+    solver: Solver, problem: Problem, plan: jax.Array | None = None, history: bool = False
+) -> Output:
+    """Solve ``problem``: blocks of steps until finished.
+
+    With ``history`` every block runs (a scan), finished or not, and the objective after each is
+    returned beside the output.
+    """
+    state = solver.init(problem, plan)
+    if fixed_count(solver) and not history:
+        state = advance(solver, problem, state)
+        return solver.output(problem, state)
+    if history:
+        num_blocks = -(-solver.step_limit // solver.block)
+
+        def block(s, _):
+            new = advance(solver, problem, s)
+            new = jax.tree.map(lambda a, b: jnp.where(finished(solver, s), a, b), s, new)
+            return new, new.value
+
+        state, values = jax.lax.scan(block, state, None, length=num_blocks)
+        return dataclasses.replace(solver.output(problem, state), history=values)
+    state = jax.lax.while_loop(
+        lambda s: ~finished(solver, s), lambda s: advance(solver, problem, s), state
+    )
+    return solver.output(problem, state)
+
+
+def describe(
+    solver: Solver, problem: Problem, state: State, plan: jax.Array, gap: jax.Array
+) -> Output:
+    """The output that goes with ``plan``, its status computed from the last residual."""
+    linear, quadratic = problem.parts(plan)
+    value = linear + quadratic
+    converged = settled(solver, state) & jnp.isfinite(value)
+    status = jnp.where(converged, Status.CONVERGED, Status.STEP_LIMIT)
+    status = jnp.where(jnp.isfinite(value), status, Status.NON_FINITE).astype(jnp.int32)
+    error = problem.marginal_error(plan)
+    return Output(
+        value, linear, quadratic, plan, error, gap, state.count, converged, status
+    )
