@@ -31,7 +31,9 @@ def round_up(size: int) -> int:
     return -(-size // step) * step
 
 
-def bucket_sizes(sizes: Sequence[int], max_shapes: int = 8, power: float = 3.0) -> list[int]:
+def bucket_sizes(
+    sizes: Sequence[int] | np.ndarray, max_shapes: int = 8, power: float = 3.0
+) -> list[int]:
     """Padded sizes that minimise the padded work sum_i N(n_i)^power with at most ``max_shapes``.
 
     Solved exactly by dynamic programming over the distinct sizes; ``N(n)`` is the smallest chosen
@@ -71,7 +73,7 @@ def padded_size(size: int, buckets: Sequence[int]) -> int:
     return buckets[place]
 
 
-def waste(sizes: Sequence[int], buckets: Sequence[int], power: float = 3.0) -> float:
+def waste(sizes: Sequence[int] | np.ndarray, buckets: Sequence[int], power: float = 3.0) -> float:
     """Padded work over unpadded work, sum N(n)^power / sum n^power."""
     sizes_, buckets_ = np.asarray(sizes), np.asarray(sorted(buckets))
     check(
@@ -97,12 +99,15 @@ class PairShapes:
     waste: float
 
 
-def pair_shapes(rows: Sequence[int], columns: Sequence[int], max_shapes: int = 8) -> PairShapes:
+def pair_shapes(
+    rows: Sequence[int] | np.ndarray, columns: Sequence[int] | np.ndarray, max_shapes: int = 8
+) -> PairShapes:
     """Group pairs of sizes ``(rows, columns)`` into at most ``max_shapes`` padded shapes.
 
     One box holds all pairs at first; the box and threshold (along either axis) that save most
     padded work n1^2 n2 + n1 n2^2 are split until the shapes are used up. Sizes are rounded up to
-    the grid of :func:`round_up`.
+    the grid of :func:`round_up`. With the larger graph of every pair first, half the plane stays
+    empty, and the same number of shapes wastes a third less.
     """
     check(len(rows) == len(columns), "rows, columns: need one entry a pair; lengths differ")
     check(len(rows) > 0, "rows, columns: the lists are empty; pass at least one pair")

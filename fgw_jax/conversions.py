@@ -240,7 +240,7 @@ def to_dgl(graph: Graph) -> Any:
 def _library(module: str, package: str | None = None) -> Any:
     try:
         return importlib.import_module(module)
-    except ImportError as error:
+    except (ImportError, OSError) as error:  # OSError: installed, but not for this torch
         name = package or module
         raise InputError(
             f"{name}: this conversion needs it ({error}); pip install {name}"
