@@ -1,0 +1,198 @@
+"""Results on disk: one JSON line a fold, in a file that only grows.
+
+A line is written whole or not at all, by one ``write`` under a lock of the file, so that several
+processes may share it. A process killed inside that ``write`` leaves at most a last line without
+its end; readers pass over it and the next writer cuts it off. A record whose key is there
+already is not written again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import functools
+import hashlib
+import importlib.metadata
+import json
+import os
+import platform
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from fgw_jax.errors import DataError, InputError
+
+FORMAT = "fgw_jax.result.1"
+_PACKAGES = ("jax", "jaxlib", "flax", "optax", "ott-jax", "numpy", "scikit-learn")
+
+
+def fingerprint(content: Any) -> str:
+    """SHA-256 of anything JSON can hold; the order of dictionary keys does not matter.
+
+    >>> fingerprint({"a": 1, "b": [2.0]}) == fingerprint({"b": [2.0], "a": 1})
+    True
+    """
+    return hashlib.sha256(_dumps(content).encode()).hexdigest()
+
+
+@functools.cache
+def code_fingerprint() -> str:
+    """SHA-256 of the sources of the installed package, by file name."""
+    root = Path(__file__).resolve().parents[1]
+    digest = hashlib.sha256()
+    for path in sorted(root.rglob("*.py")):
+        digest.update(path.relative_to(root).as_posix().encode() + b"\0")
+        digest.update(hashlib.sha256(path.read_bytes()).digest())
+    return digest.hexdigest()
+
+
+@functools.cache
+def versions() -> dict[str, str]:
+    """Versions of what a result depends on, and where it ran."""
+    import jax
+
+    import fgw_jax
+
+    found = {"fgw_jax": fgw_jax.__version__, "python": platform.python_version()}
+    for name in _PACKAGES:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            found[name] = importlib.metadata.version(name)
+    found["machine"] = f"{platform.machine()}, {os.cpu_count()} cores"
+    found["device"] = str(jax.devices()[0].device_kind)
+    return found
+
+
+class Store:
+    """An append-only file of records, each a dictionary with a ``"key"`` of its own.
+
+    The file and its folder are made by the first :meth:`append`.
+
+    >>> import tempfile
+    >>> store = Store(Path(tempfile.mkdtemp()) / "results.jsonl")
+    >>> store.append({"key": "a", "test": 0.75}), store.append({"key": "a", "test": 0.5})
+    (True, False)
+    >>> [line["test"] for line in store.records()], "a" in store
+    ([0.75], True)
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        self._records: dict[str, dict[str, Any]] = {}
+        self._offset = 0
+        self._line = 0
+        self._inode: int | None = None
+
+    def __contains__(self, key: object) -> bool:
+        """Whether a record with this key is in the file now."""
+        self._catch_up()
+        return key in self._records
+
+    def __getitem__(self, key: str) -> dict[str, Any]:
+        """The record with this key."""
+        self._catch_up()
+        return self._records[key]
+
+    def records(self) -> list[dict[str, Any]]:
+        """All whole records, in file order."""
+        self._catch_up()
+        return list(self._records.values())
+
+    def append(self, record: Mapping[str, Any]) -> bool:
+        """Write a record unless its key is there; tells whether it was written.
+
+        When this returns, the line is on disk; when it raises, the file is as it was.
+        """
+        key = record.get("key")
+        if not isinstance(key, str) or not key:
+            raise InputError("record: needs a text under 'key'; use results.fingerprint(settings)")
+        data = (_dumps({"format": FORMAT, **record}) + "\n").encode()
+        with self._locked() as file:
+            self._read(file)
+            if key in self._records:
+                return False
+            size = os.fstat(file).st_size
+            if size > self._offset:  # a writer was killed in the middle of its line
+                os.ftruncate(file, self._offset)
+                size = self._offset
+            try:
+                if os.write(file, data) != len(data):
+                    raise DataError(f"{self.path}: the disk is full; make room and run again")
+                os.fsync(file)
+            except BaseException:
+                os.ftruncate(file, size)
+                raise
+            self._read(file)
+        return True
+
+    @contextlib.contextmanager
+    def _locked(self) -> Iterator[int]:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield file
+        finally:
+            os.close(file)  # closing lets the lock go
+
+    def _catch_up(self) -> None:
+        """Read what was added since the last look; a missing file is an empty one."""
+        try:
+            file = os.open(self.path, os.O_RDONLY)
+        except FileNotFoundError:
+            self._forget(None)
+            return
+        try:
+            self._read(file)
+        finally:
+            os.close(file)
+
+    def _read(self, file: int) -> None:
+        state = os.fstat(file)
+        if state.st_ino != self._inode or state.st_size < self._offset:
+            self._forget(state.st_ino)
+        data = os.pread(file, state.st_size - self._offset, self._offset)
+        whole = data.rfind(b"\n") + 1
+        for line in data[:whole].splitlines():
+            self._line += 1
+            record = self._parse(line)
+            if record is not None:
+                self._records.setdefault(record["key"], record)
+        self._offset += whole
+
+    def _parse(self, line: bytes) -> dict[str, Any] | None:
+        if not line.strip():
+            return None
+        try:
+            record = json.loads(line)
+        except ValueError:
+            record = None
+        if not isinstance(record, dict) or not isinstance(record.get("key"), str):
+            raise DataError(
+                f"{self.path}, line {self._line}: not a result; remove the line, and what it "
+                "should have held is run again"
+            )
+        return record
+
+    def _forget(self, inode: int | None) -> None:
+        """Start over: the file was replaced, shortened or removed."""
+        self._records, self._offset, self._line, self._inode = {}, 0, 0, inode
+
+
+def load(paths: Iterable[str | os.PathLike[str]]) -> list[dict[str, Any]]:
+    """Records of several files, the first of each key kept; a missing file is a DataError."""
+    found: dict[str, dict[str, Any]] = {}
+    for path in paths:
+        if not Path(path).is_file():
+            raise DataError(f"{path}: no such file of results; run an experiment with --out first")
+        for record in Store(path).records():
+            found.setdefault(record["key"], record)
+    return list(found.values())
+
+
+def _dumps(content: Any) -> str:
+    try:
+        return json.dumps(content, sort_keys=True, allow_nan=False, separators=(",", ":"))
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"record: {error}; use finite numbers, text, lists and dictionaries"
+        ) from error
