@@ -228,6 +228,13 @@ class Graph:
 
         return conversions.to_pyg(self, label)
 
+    @classmethod
+    def from_pyg(cls, data: Any, **options: Any) -> Graph:
+        """Read a ``torch_geometric.data.Data``; see :func:`fgw_jax.conversions.from_pyg`."""
+        from fgw_jax import conversions
+
+        return conversions.from_pyg(data, **options)
+
     def to_dgl(self) -> Any:
         """A ``dgl.DGLGraph`` of the real nodes (needs torch and dgl)."""
         from fgw_jax import conversions

@@ -10,7 +10,6 @@ import networkx
 import numpy as np
 import pytest
 
-from fgw_jax import conversions
 from fgw_jax.errors import InputError
 from fgw_jax.graphs import Batch, Graph
 
@@ -212,4 +211,4 @@ def test_a_pyg_round_trip_keeps_every_field_of_the_real_nodes():
         assert data.y.tolist() == [1]
         assert graph.to_pyg(label=[0.2, 0.8]).y.shape == (1, 2)
         assert not data.is_directed()
-        assert_equal(conversions.from_pyg(data), graph.unpad())
+        assert_equal(Graph.from_pyg(data), graph.unpad())

@@ -186,7 +186,7 @@ def _checked_members(path: Path) -> dict[str, int]:
     """Names and sizes of the files in a zip, after a look at what they claim."""
     try:
         with zipfile.ZipFile(path) as archive:
-            members = [m for m in archive.infolist() if not m.is_dir()]
+            members = archive.infolist()
     except (OSError, zipfile.BadZipFile, ValueError) as error:
         raise DataError(f"{path}: not a zip, or cut short ({error}); {_REMEDY}") from error
     for member in members:
@@ -204,4 +204,4 @@ def _checked_members(path: Path) -> dict[str, int]:
             f"{path}: would unpack to {total} bytes, more than the {bound} allowed for its size; "
             "do not use this file, get it from the publisher"
         )
-    return {m.filename: m.file_size for m in members}
+    return {m.filename: m.file_size for m in members if not m.is_dir()}

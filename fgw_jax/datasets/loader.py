@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from fgw_jax.datasets import download, ogb, registry, tu
@@ -26,7 +26,7 @@ def load(
     encoding: str = "scaled",
     max_degree: int = 500,
     verify: bool = True,
-    urls: Sequence[str] | None = None,
+    urls: str | Sequence[str] | None = None,
     timeout: float = 30.0,
 ) -> Dataset:
     """Load a dataset by its published name.
@@ -59,7 +59,7 @@ def load(
       encoding: features of an OGB dataset, ``"scaled"`` (9 columns) or ``"one_hot"``.
       max_degree: degrees above share a column of the one-hot degrees.
       verify: compare the fingerprint; ``False`` to read an altered copy on purpose.
-      urls: addresses of the zip to try instead of the registry's.
+      urls: address or addresses of the zip to try instead of the registry's.
       timeout: seconds without a byte after which a download attempt is given up.
 
     >>> data = load("SYNTHETIC")
@@ -86,7 +86,8 @@ def load(
         folder = download.cache_dir() if data_dir is None else Path(data_dir)
         destination = folder / f"{entry.folders[0]}.zip"
         try:
-            raw = download.fetch(urls or entry.urls, destination, read, timeout=timeout)
+            addresses = [urls] if isinstance(urls, str) else urls or entry.urls
+            raw = download.fetch(addresses, destination, read, timeout=timeout)
         except DataError as error:
             raise DataError(f"{error}{registry.suggest(name)}") from error
     if entry.kind == "ogb":
@@ -99,11 +100,7 @@ def load(
 
 def locate(entry: Entry, data_dir: str | os.PathLike[str] | None) -> Path | None:
     """The folder or zip of a dataset in the folders :func:`load` searches, or ``None``."""
-    if data_dir is not None:
-        places = [Path(data_dir)]
-    else:
-        places = [Path(p) for p in [os.environ.get("FGW_JAX_DATA")] if p] + [download.cache_dir()]
-    for place in places:
+    for place in _places(data_dir):
         if place.exists() and not place.is_dir():
             raise DataError(f"data_dir: {place} is not a folder; pass the folder that holds it")
         for folder in entry.folders:
@@ -111,6 +108,15 @@ def locate(entry: Entry, data_dir: str | os.PathLike[str] | None) -> Path | None
                 if path.is_dir() or (path.suffix == ".zip" and path.is_file()):
                     return path
     return None
+
+
+def _places(data_dir: str | os.PathLike[str] | None) -> Iterator[Path]:
+    if data_dir is not None:
+        yield Path(data_dir)
+        return
+    if os.environ.get("FGW_JAX_DATA"):
+        yield Path(os.environ["FGW_JAX_DATA"])
+    yield download.cache_dir()
 
 
 def _verify(entry: Entry, raw: Raw, path: Path) -> None:

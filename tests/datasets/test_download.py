@@ -177,7 +177,7 @@ def test_no_network(tmp_path, no_waiting):
 def test_file_addresses(tmp_path, tiny_zip, no_waiting):
     (tmp_path / "copy.zip").write_bytes(tiny_zip)
     url = (tmp_path / "copy.zip").as_uri()
-    assert len(load("TINY", tmp_path / "cache", urls=[url])) == 2
+    assert len(load("TINY", tmp_path / "cache", urls=url)) == 2
     with pytest.raises(DataError, match="FileNotFoundError"):
         load("OTHER", tmp_path / "cache", urls=[f"{url}.gone"])
 

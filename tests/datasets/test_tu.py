@@ -87,6 +87,13 @@ def test_a_graph_without_edges_keeps_its_nodes(tmp_path):
     assert [g.num_nodes for g in data.graphs] == [1, 2]
 
 
+def test_a_dataset_without_any_edge(tmp_path):
+    files = {"A": "", "graph_indicator": "1\n2\n2\n", "graph_labels": "0\n0\n"}
+    data = load("TINY", write(tmp_path, files))
+    assert [g.adjacency.tolist() for g in data.graphs] == [[[0]], [[0, 0], [0, 0]]]
+    assert data.num_classes == 1
+
+
 def test_nodes_may_be_listed_in_any_order(tmp_path):
     files = {
         "A": "1, 3\n3, 5\n2, 4\n",
