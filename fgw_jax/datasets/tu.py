@@ -93,7 +93,7 @@ def preprocess(raw: Raw, max_degree: int = 500) -> tuple[Raw, np.ndarray]:
         edges=new_number[raw.edges],
         labels=raw.labels,
     )
-    return kept, features[keep]
+    return kept, features if keep.all() else features[keep]
 
 
 def _labels(files: Files, name: str) -> np.ndarray:
