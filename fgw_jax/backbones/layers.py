@@ -1,0 +1,129 @@
+"""Parts of the backbones: a linear map with a fast weight gradient, masked batch norm, the head."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+#: rows that are contracted at a time in the weight gradient
+_CHUNK = 128
+
+
+@jax.custom_vjp
+def linear(rows: jax.Array, weight: jax.Array) -> jax.Array:
+    """``rows @ weight`` for long ``rows`` ``[M, d]``.
+
+    The gradient of the weight contracts all M rows; left to itself that product neither
+    spreads over cores nor stays in cache. It is summed over pieces of about 128 rows instead.
+    """
+    return rows @ weight
+
+
+def _linear_forward(
+    rows: jax.Array, weight: jax.Array
+) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
+    return rows @ weight, (rows, weight)
+
+
+def _linear_backward(
+    saved: tuple[jax.Array, jax.Array], gradient: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+    rows, weight = saved
+    pieces = _num_pieces(rows.shape[0])
+    left = rows.reshape(pieces, -1, rows.shape[1])
+    right = gradient.reshape(pieces, -1, gradient.shape[1])
+    return gradient @ weight.T, jnp.einsum("pni,pnj->pij", left, right).sum(0)
+
+
+linear.defvjp(_linear_forward, _linear_backward)
+
+
+def _num_pieces(rows: int) -> int:
+    """The divisor of ``rows`` for which pieces are nearest to the chosen length, from above."""
+    target = max(1, round(rows / _CHUNK))
+    return next(pieces for pieces in range(target, 0, -1) if rows % pieces == 0)
+
+
+def real_dtype() -> np.dtype:
+    """float32, or float64 where the user has enabled x64."""
+    return np.dtype(jax.dtypes.canonicalize_dtype(np.float64))
+
+
+class Linear(nn.Module):
+    """``x W + b``, where ``x = scale * rows + shift`` may come unfinished from :class:`BatchNorm`.
+
+    The affine map is folded into the weight, so that normalised rows are never written out.
+    """
+
+    width: int
+    use_bias: bool = True
+
+    @nn.compact
+    def __call__(
+        self, rows: jax.Array, affine: tuple[jax.Array, jax.Array] | None = None
+    ) -> jax.Array:
+        """Rows ``[M, width]``."""
+        shape = (rows.shape[-1], self.width)
+        weight = self.param("weight", nn.initializers.lecun_normal(), shape, real_dtype())
+        bias = None
+        if self.use_bias:
+            bias = self.param("bias", nn.initializers.zeros, (self.width,), real_dtype())
+        if affine is not None:
+            scale, shift = affine
+            bias = shift @ weight if bias is None else bias + shift @ weight
+            weight = scale[:, None] * weight
+        out = linear(rows, weight)
+        return out if bias is None else out + bias
+
+
+class BatchNorm(nn.Module):
+    """Batch normalisation over the rows a mask keeps, as an affine map ``(scale, shift)``.
+
+    ``rows`` must already be zero outside the mask. Running moments are kept in ``batch_stats``
+    with the momentum of PyTorch (0.1 for the new value).
+    """
+
+    momentum: float = 0.9
+    epsilon: float = 1e-5
+
+    @nn.compact
+    def __call__(
+        self, rows: jax.Array, count: jax.Array, train: bool
+    ) -> tuple[jax.Array, jax.Array]:
+        """``(scale, shift)``, each ``[h]``; ``count`` is the number of rows kept."""
+        width, dtype = rows.shape[-1], real_dtype()
+        gain = self.param("scale", nn.initializers.ones, (width,), dtype)
+        bias = self.param("bias", nn.initializers.zeros, (width,), dtype)
+        mean_ = self.variable("batch_stats", "mean", jnp.zeros, (width,), dtype)
+        var_ = self.variable("batch_stats", "var", jnp.ones, (width,), dtype)
+        if train:
+            mean = rows.sum(0) / count
+            var = jnp.maximum((rows * rows).sum(0) / count - mean * mean, 0)
+            if not self.is_initializing():
+                mean_.value = self.momentum * mean_.value + (1 - self.momentum) * mean
+                var_.value = self.momentum * var_.value + (1 - self.momentum) * var
+        else:
+            mean, var = mean_.value, var_.value
+        scale = gain * jax.lax.rsqrt(var + self.epsilon)
+        return scale, bias - mean * scale
+
+
+class Head(nn.Module):
+    """Dropout, linear, ReLU, dropout, linear: from the virtual node to logits."""
+
+    num_classes: int
+    hidden: int
+    dropout: float
+
+    @nn.compact
+    def __call__(self, representations: jax.Array, train: bool) -> jax.Array:
+        """Logits ``[B, C]`` of representations ``[B, h]``."""
+        dtype: Any = real_dtype()
+        x = nn.Dropout(self.dropout)(representations, deterministic=not train)
+        x = jax.nn.relu(nn.Dense(self.hidden, param_dtype=dtype)(x))
+        x = nn.Dropout(self.dropout)(x, deterministic=not train)
+        return nn.Dense(self.num_classes, param_dtype=dtype)(x)

@@ -1,0 +1,97 @@
+"""What every backbone is: graphs to representations to logits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import flax.linen as nn
+import jax
+import jraph
+
+from fgw_jax.backbones import nodes
+from fgw_jax.backbones.layers import BatchNorm, Head
+from fgw_jax.graphs import Batch
+
+
+class Backbone(nn.Module):
+    """Base of the backbones: ``classify(encode(graphs))``.
+
+    ``inputs`` are a padded :class:`~fgw_jax.Batch` or a list of them with different padded sizes
+    (graphs in the order of the list); the message-passing backbones also take a
+    ``jraph.GraphsTuple``, with the same parameters and the same logits.
+
+    Attributes:
+        num_classes: number of logits C.
+        hidden: width h.
+        num_layers: number of layers.
+        dropout: rate of the dropout in the head, 0.5 in the paper.
+
+    >>> import jax
+    >>> from fgw_jax import Batch, Graph, backbones
+    >>> batch = Batch.stack([Graph.from_edges([(0, 1)], 2), Graph.from_edges([(0, 1), (1, 2)], 3)])
+    >>> model = backbones.make("vgcn", num_classes=2, hidden=8, num_layers=2)
+    >>> variables = model.init(jax.random.key(0), batch)
+    >>> model.apply(variables, batch).shape
+    (2, 2)
+    """
+
+    num_classes: int
+    hidden: int = 64
+    num_layers: int = 6
+    dropout: float = 0.5
+
+    def setup(self) -> None:
+        """Every backbone ends in the same head."""
+        self.head = Head(self.num_classes, self.hidden, self.dropout)
+
+    def __call__(self, inputs: Any, extras: Any = None, train: bool = False) -> jax.Array:
+        """Logits ``[B, C]``."""
+        return self.classify(self.encode(inputs, extras, train), train)
+
+    def prepare(self, batch: Batch) -> Any:
+        """What to derive from a batch once and hand to :meth:`encode` as one of ``extras``."""
+        return None
+
+    def encode(self, inputs: Any, extras: Any = None, train: bool = False) -> jax.Array:
+        """Representations ``[B, h]``: the virtual nodes after the last layer."""
+        raise TypeError(f"{type(self).__name__} does not define encode")
+
+    def classify(self, representations: jax.Array, train: bool = False) -> jax.Array:
+        """Logits ``[B, C]`` of representations ``[B, h]``."""
+        return self.head(representations, train)
+
+
+class MessagePassing(Backbone):
+    """Layers of convolution, ReLU and batch norm on graphs with a virtual node."""
+
+    def setup(self) -> None:
+        """Convolutions and norms, one a layer."""
+        super().setup()
+        self.convolutions = [self.convolution() for _ in range(self.num_layers)]
+        self.norms = [BatchNorm() for _ in range(self.num_layers)]
+
+    def convolution(self) -> nn.Module:
+        """A module of ``(rows, affine, adjacency)`` giving new rows before the ReLU."""
+        raise TypeError(f"{type(self).__name__} does not define convolution")
+
+    def operator(self, rows: nodes.Nodes) -> nodes.Dense | nodes.Sparse:
+        """What the convolutions multiply by."""
+        return rows.adjacency
+
+    def encode(
+        self,
+        inputs: Batch | Sequence[Batch] | jraph.GraphsTuple,
+        extras: Any = None,
+        train: bool = False,
+    ) -> jax.Array:
+        """Representations ``[B, h]``."""
+        graphs = nodes.from_inputs(inputs)
+        operator, keep = self.operator(graphs), graphs.mask[:, None]
+        count = graphs.mask.sum()
+        rows, affine = graphs.features, None
+        for convolution, norm in zip(self.convolutions, self.norms, strict=True):
+            rows = jax.nn.relu(convolution(rows, affine, operator)) * keep
+            affine = norm(rows, count, train)
+        scale, shift = affine  # type: ignore[misc]
+        return rows[graphs.virtual] * scale + shift

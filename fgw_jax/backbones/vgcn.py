@@ -1,0 +1,42 @@
+"""vGCN: graph convolutions with a virtual node."""
+
+from __future__ import annotations
+
+import flax.linen as nn
+import jax
+
+from fgw_jax.backbones import nodes
+from fgw_jax.backbones.layers import Linear, real_dtype
+from fgw_jax.backbones.model import MessagePassing
+
+
+class GraphConvolution(nn.Module):
+    """``A X W + b`` with ``A`` the renormalised adjacency."""
+
+    width: int
+
+    @nn.compact
+    def __call__(
+        self,
+        rows: jax.Array,
+        affine: tuple[jax.Array, jax.Array] | None,
+        adjacency: nodes.Dense | nodes.Sparse,
+    ) -> jax.Array:
+        """New rows ``[M, width]``."""
+        bias = self.param("bias", nn.initializers.zeros, (self.width,), real_dtype())
+        return adjacency.apply(Linear(self.width, use_bias=False)(rows, affine)) + bias
+
+
+class VGCN(MessagePassing):
+    """X <- BatchNorm(ReLU(A X W)), A = D^(-1/2) (A + I) D^(-1/2) over real and virtual nodes.
+
+    The virtual node starts at zero and is joined to every real node by an edge of weight one.
+    """
+
+    def convolution(self) -> nn.Module:
+        """One graph convolution."""
+        return GraphConvolution(self.hidden)
+
+    def operator(self, rows: nodes.Nodes) -> nodes.Dense | nodes.Sparse:
+        """The renormalised adjacency, computed once for all layers."""
+        return rows.adjacency.renormalized()
