@@ -22,8 +22,11 @@ _NAMES = {
     "Reference": "fgw_jax.fgw",
     "Relaxed": "fgw_jax.fgw",
     "Strict": "fgw_jax.fgw",
+    "decode": "fgw_jax.midpoint",
     "distance": "fgw_jax.fgw",
     "distances": "fgw_jax.fgw",
+    "mixup": "fgw_jax.midpoint",
+    "mixups": "fgw_jax.midpoint",
     "pairwise": "fgw_jax.fgw",
 }
 
@@ -45,6 +48,9 @@ if TYPE_CHECKING:  # the same names, for type checkers and editors
     from fgw_jax.fgw import pairwise as pairwise
     from fgw_jax.graphs import Batch as Batch
     from fgw_jax.graphs import Graph as Graph
+    from fgw_jax.midpoint import decode as decode
+    from fgw_jax.midpoint import mixup as mixup
+    from fgw_jax.midpoint import mixups as mixups
 
 
 def __getattr__(name: str) -> Any:
