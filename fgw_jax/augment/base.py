@@ -46,7 +46,7 @@ class Augmentation:
         return dataset.replace(labels=dataset.soft_labels())
 
     def prepare(self, key: jax.Array, dataset: Dataset) -> Dataset:
-        """What the training loop trains on: the call's result, or for ``per_step`` the originals."""
+        """What the loop trains on: the call's result, or for ``per_step`` methods the originals."""
         if self.per_step:
             return dataset.replace(labels=dataset.soft_labels())
         return self(key, dataset)

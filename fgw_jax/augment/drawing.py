@@ -1,0 +1,156 @@
+"""What the methods on the host share: draws from a key, pairs across classes, joining."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import jax
+import numpy as np
+
+from fgw_jax import structure as structures
+from fgw_jax.datasets.dataset import Dataset, Origin
+from fgw_jax.errors import InputError, check
+from fgw_jax.graphs import Graph
+
+
+def generator(key: jax.Array) -> np.random.Generator:
+    """A numpy generator seeded by a jax key: the same key, the same draws."""
+    if jax.dtypes.issubdtype(key.dtype, jax.dtypes.prng_key):
+        key = jax.random.key_data(key)
+    return np.random.default_rng(np.asarray(key).ravel().tolist())
+
+
+def check_share(name: str, value: float, *, below_one: bool = False) -> None:
+    """Refuse a number outside [0, 1] (or [0, 1))."""
+    inside = 0 <= value < 1 or (value == 1 and not below_one)
+    check(inside, f"{name}: {value} is not a share; use a number from 0 to {'below ' * below_one}1")
+
+
+def check_mixing(ratio: float, beta_k: float) -> None:
+    """Refuse a number of new graphs, or a Beta parameter, that cannot be drawn."""
+    check(
+        math.isfinite(ratio) and ratio >= 0,
+        f"ratio: {ratio} new graphs for each original; use a number >= 0, 0.25 in the paper",
+    )
+    check(
+        math.isfinite(beta_k) and beta_k > 0,
+        f"beta_k: {beta_k} is no parameter of a Beta distribution; use a number > 0",
+    )
+
+
+def class_indices(dataset: Dataset) -> np.ndarray:
+    """Class of each graph ``[N]``; of a soft label, its largest entry."""
+    return dataset.labels if dataset.labels.ndim == 1 else dataset.labels.argmax(1)
+
+
+def class_pairs(dataset: Dataset, count: int) -> np.ndarray:
+    """Unordered pairs of distinct classes ``[count, 2]``, as often as Alg. 3 line 4 has them.
+
+    Every pair of classes that hold graphs appears ``2 beta N / (Ny (Ny - 1))`` times; what does
+    not divide goes to the first pairs.
+    """
+    present = np.unique(class_indices(dataset))
+    check(
+        len(present) >= 2 or count == 0,
+        f"dataset: all graphs are of class {present[0]}, and mixing needs two; pass a training set "
+        "with two classes, or use a method of single graphs (dropedge, dropnode)",
+    )
+    pairs = np.array([(a, b) for i, a in enumerate(present) for b in present[i + 1 :]])
+    return pairs.reshape(-1, 2)[np.sort(np.arange(count) % max(len(pairs), 1))]
+
+
+def draw_pairs(
+    rng: np.random.Generator, dataset: Dataset, ratio: float, beta_k: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Parents ``[M, 2]`` of distinct classes and weights lam ``[M]`` of the first, Beta(k, k).
+
+    M is round(ratio N), as in Alg. 3 with unordered pairs of classes.
+    """
+    count = round(ratio * len(dataset))
+    pairs = class_pairs(dataset, count)
+    classes = class_indices(dataset)
+    members = {c: np.flatnonzero(classes == c) for c in np.unique(classes)}
+    places = rng.random((count, 2))
+    parents = np.zeros((count, 2), np.int64)
+    for c, of_class in members.items():
+        drawn = of_class[(places * len(of_class)).astype(np.int64)]
+        parents = np.where(pairs == c, drawn, parents)
+    return parents, rng.beta(beta_k, beta_k, count)
+
+
+def mixed_labels(dataset: Dataset, parents: np.ndarray, lams: np.ndarray) -> np.ndarray:
+    """``lam y1 + (1 - lam) y2`` for each pair of parents, ``[M, C]``."""
+    rows = dataset.soft_labels()
+    lams = lams.astype(rows.dtype)[:, None]
+    return lams * rows[parents[:, 0]] + (1 - lams) * rows[parents[:, 1]]
+
+
+def append(
+    dataset: Dataset,
+    graphs: Sequence[Graph],
+    labels: np.ndarray,
+    origins: Sequence[Origin],
+) -> Dataset:
+    """The originals, then the new graphs; labels become rows ``[N + M, C]``."""
+    soft = dataset.soft_labels()
+    return Dataset(
+        [*dataset.graphs, *graphs],
+        np.concatenate([soft, np.asarray(labels, soft.dtype).reshape(len(graphs), soft.shape[1])]),
+        name=dataset.name,
+        num_classes=dataset.num_classes,
+        origins=[*dataset.origins, *origins],
+    )
+
+
+def replace_graphs(dataset: Dataset, graphs: Sequence[Graph], method: str) -> Dataset:
+    """The dataset with every graph changed in place by a method of one parent."""
+    return Dataset(
+        graphs,
+        dataset.soft_labels(),
+        name=dataset.name,
+        num_classes=dataset.num_classes,
+        origins=[Origin(method, (i,)) for i in range(len(graphs))],
+    )
+
+
+def pair_origins(method: str, parents: np.ndarray, lams: np.ndarray) -> list[Origin]:
+    """Provenance of graphs made of two parents."""
+    return [
+        Origin(method, (int(a), int(b)), float(lam))
+        for (a, b), lam in zip(parents, lams, strict=True)
+    ]
+
+
+def structure_name(dataset: Dataset) -> str:
+    """The name in ``STRUCTURES`` by which the graphs' structure follows from their adjacency.
+
+    A graph does not carry the name; a made graph needs its structure computed like the others.
+    """
+    if all(g.structure is g.adjacency for g in dataset.graphs):
+        return "adjacency"
+    # The three densest of a few are enough to tell the structures apart, and quick to try.
+    sample = sorted(
+        (g.unpad() for g in dataset.graphs[:50]),
+        key=lambda g: -np.count_nonzero(g.adjacency) / g.num_nodes,
+    )[:3]
+    for name in structures.STRUCTURES:
+        if all(
+            np.allclose(structures.compute(name, np.asarray(g.adjacency)), g.structure, atol=1e-5)
+            for g in sample
+        ):
+            return name
+    raise InputError(
+        "dataset: the graphs' structure is none that follows from their adjacency; build them with "
+        f"a structure named in STRUCTURES ({', '.join(structures.STRUCTURES)})"
+    )
+
+
+def measure_name(dataset: Dataset) -> str:
+    """``"degree"`` if that is how the graphs' nodes weigh, else ``"uniform"``."""
+    sample = [g.unpad() for g in dataset.graphs[:50]]
+    uniform, degree = (
+        all(np.allclose(structures.measure(n, np.asarray(g.adjacency)), g.weights) for g in sample)
+        for n in ("uniform", "degree")
+    )
+    return "degree" if degree and not uniform else "uniform"
