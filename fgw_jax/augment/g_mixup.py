@@ -30,9 +30,9 @@ TRANSPORT: dict[str, tuple[bool, Any]] = {
 class GMixup(Augmentation):
     """``W = lam W_a + (1 - lam) W_b`` for the graphons of two classes, then edges drawn from W.
 
-    A new graph has one node in the middle of each of ``size`` equal intervals, with the features
-    the mixed graphon has there; an edge is drawn for every pair, and nodes without one are
-    removed. If chance draws none at all, the likeliest pair is joined.
+    A new graph has one node in the middle of each of ``num_nodes`` equal intervals, with the
+    features the mixed graphon has there; an edge is drawn for every pair, and nodes without one
+    are removed. If chance draws none at all, the likeliest pair is joined.
 
     Attributes:
         ratio: new graphs for each original.
@@ -40,8 +40,8 @@ class GMixup(Augmentation):
         estimator: of the degree-aligned average: ``"usvt"`` (the paper's choice), ``"sba"``,
             ``"lg"``, ``"sas"``; barycenters of the class: ``"gw"``, ``"gw_star"`` (relaxed solver),
             ``"fgw"`` (attributed: structure and features together).
-        size: nodes drawn for a new graph; by default the median size of the training graphs.
-        cells: cells of a graphon: ``size`` by default, for barycenters about its square root,
+        num_nodes: nodes drawn for a new graph; by default the median size of the training graphs.
+        cells: cells of a graphon: ``num_nodes`` by default, for barycenters about its square root,
             since a finer grid fits the noise (:func:`.barycenter_graphon`).
         alpha: structure against features for ``"fgw"``.
 
@@ -57,14 +57,14 @@ class GMixup(Augmentation):
     ratio: float = 0.25
     beta_k: float = 0.2
     estimator: str = "usvt"
-    size: int | None = None
+    num_nodes: int | None = None
     cells: int | None = None
     alpha: float = 0.95
 
     def __post_init__(self) -> None:
         drawing.check_mixing(self.ratio, self.beta_k)
         drawing.check_share("alpha", self.alpha)
-        for field, value in (("size", self.size), ("cells", self.cells)):
+        for field, value in (("num_nodes", self.num_nodes), ("cells", self.cells)):
             check(
                 value is None or value >= 1,
                 f"{field}: {value} cannot hold a graph; use at least 1, or None for the median",
@@ -81,7 +81,7 @@ class GMixup(Augmentation):
         pairs = drawing.class_pairs(dataset, round(self.ratio * len(dataset)))
         lams = rng.beta(self.beta_k, self.beta_k, len(pairs))
         sizes = [graph.num_nodes for graph in dataset.graphs]
-        size = self.size or max(1, round(float(np.median(sizes))))
+        size = self.num_nodes or max(1, round(float(np.median(sizes))))
         found = self.graphons(dataset, size) if len(pairs) else {}
         structure, measure = drawing.structure_name(dataset), drawing.measure_name(dataset)
         graphs = []

@@ -101,9 +101,11 @@ def align(graphs: Sequence[Graph], cells: int) -> Graphon:
         joined = _places(cells, degrees, (degrees - 1) * others)
         apart = _places(cells, degrees, degrees * others)
         plan = overlaps(cells, n)
-        rest = 1.0 - np.eye(n) - adjacency
-        total.edges += joined @ adjacency @ joined.T
-        total.area += joined @ adjacency @ joined.T + apart @ rest @ apart.T
+        edges = joined @ adjacency @ joined.T
+        rows = apart.sum(1)
+        others_area = np.outer(rows, rows) - apart @ apart.T - apart @ adjacency @ apart.T
+        total.edges += edges
+        total.area += edges + others_area
         total.features += plan @ np.asarray(graph.features)[order]
         total.mass += plan.sum(1)
         total.count += 1
