@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import math
 from typing import Any
 
 import flax.linen as nn
@@ -42,10 +44,11 @@ def _linear_backward(
 linear.defvjp(_linear_forward, _linear_backward)
 
 
+@functools.cache
 def _num_pieces(rows: int) -> int:
-    """The divisor of ``rows`` for which pieces are nearest to the chosen length, from above."""
-    target = max(1, round(rows / _CHUNK))
-    return next(pieces for pieces in range(target, 0, -1) if rows % pieces == 0)
+    """The divisor of ``rows`` that makes pieces nearest in ratio to the chosen length."""
+    divisors = [pieces for pieces in range(1, rows + 1) if rows % pieces == 0]
+    return min(divisors, key=lambda pieces: abs(math.log(rows / pieces / _CHUNK)), default=1)
 
 
 def real_dtype() -> np.dtype:

@@ -1,0 +1,73 @@
+"""Checkpoints: the state of a run in one file, whole or not at all, without pickle."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import flax.serialization
+import jax
+import numpy as np
+
+from fgw_jax.errors import DataError, InputError
+
+_FORMAT = "fgw_jax.checkpoint.1"
+
+
+def fingerprint(*parts: Any) -> str:
+    """SHA-256 of what a run depends on, by the text of each part and the bytes of arrays."""
+    digest = hashlib.sha256()
+    for part in parts:
+        data = part.tobytes() if isinstance(part, np.ndarray) else str(part).encode()
+        digest.update(str(len(data)).encode() + b" " + data)
+    return digest.hexdigest()
+
+
+def save(path: str | os.PathLike[str], owner: str, content: Any) -> None:
+    """Write a tree of arrays for the run with fingerprint ``owner``.
+
+    The file is written beside its place, brought to disk and renamed, so that a process killed at
+    any moment leaves the old checkpoint or the new one.
+    """
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    tree = flax.serialization.to_state_dict(jax.tree.map(np.asarray, content))
+    data = flax.serialization.msgpack_serialize(
+        {"format": _FORMAT, "owner": owner, "content": tree}
+    )
+    handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+
+
+def load(path: str | os.PathLike[str], owner: str, like: Any) -> Any | None:
+    """What :func:`save` wrote, in the shape of ``like``; ``None`` if there is no file."""
+    path = Path(path)
+    if not path.exists():
+        return None
+    try:
+        found = flax.serialization.msgpack_restore(path.read_bytes())
+        if found["format"] != _FORMAT:
+            raise ValueError(f"format {found['format']!r}")
+        content = found["content"]
+        same = found["owner"] == owner
+    except Exception as error:  # msgpack raises many kinds on a damaged file
+        raise DataError(
+            f"{path}: not a checkpoint, or damaged ({error}); remove it to start over"
+        ) from error
+    if not same:
+        raise InputError(
+            f"checkpoint: {path} belongs to a run with another model, data, augmentation, key or "
+            "config; remove it, or give another path"
+        )
+    return flax.serialization.from_state_dict(like, content)

@@ -1,0 +1,105 @@
+"""How to train: the numbers of a run."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from fgw_jax.errors import check
+from fgw_jax.training.metrics import METRICS
+
+
+@dataclasses.dataclass(frozen=True)
+class Config:
+    """Numbers of a training run; by default those of the paper's text.
+
+    Attributes:
+        epochs: passes over the training set; the paper has 400, and 300 for Graphormers.
+        batch_size: graphs a step.
+        learning_rate: of AdamW.
+        weight_decay: of AdamW.
+        clip_norm: largest norm of a gradient; ``None``: as it is.
+        decay_every: epochs after which the learning rate is multiplied by ``decay_factor``, again
+            and again; ``None``: constant.
+        decay_factor: see there.
+        patience: epochs without a better validation score after which training ends, not before
+            epoch ``patience_from``; ``None``: never.
+        patience_from: see there.
+        select: what the best epoch is best at on the validation set: accuracy, auroc or loss.
+            Equal scores are decided by the lower validation loss.
+        max_shapes: padded sizes a dataset may have.
+        max_pairs: bound on the padded pairs of nodes a step; where a batch has more, as with very
+            large graphs, it is cut so that memory stays bounded.
+        checkpoint_every: epochs between checkpoints, where one is asked for.
+
+    >>> Config(epochs=300).learning_rate
+    0.001
+    """
+
+    epochs: int = 400
+    batch_size: int = 128
+    learning_rate: float = 1e-3
+    weight_decay: float = 5e-4
+    clip_norm: float | None = None
+    decay_every: int | None = None
+    decay_factor: float = 0.5
+    patience: int | None = None
+    patience_from: int = 100
+    select: str = "accuracy"
+    max_shapes: int = 7
+    max_pairs: int = 2**22
+    checkpoint_every: int = 10
+
+    def __post_init__(self) -> None:
+        for name in ("epochs", "batch_size", "max_shapes", "max_pairs", "checkpoint_every"):
+            check(getattr(self, name) >= 1, f"{name}: {getattr(self, name)} must be at least 1")
+        for name in ("clip_norm", "decay_every", "decay_factor", "patience"):
+            value = getattr(self, name)
+            check(value is None or value > 0, f"{name}: {value} must be above 0, or None")
+        check(self.learning_rate > 0, f"learning_rate: {self.learning_rate} must be above 0")
+        check(self.weight_decay >= 0, f"weight_decay: {self.weight_decay} must be 0 or above")
+        check(
+            self.select in METRICS,
+            f"select: no such metric {self.select!r}; choose one of {', '.join(METRICS)}",
+        )
+
+    @classmethod
+    def authors(cls, **changes: Any) -> Config:
+        """What the authors' code adds to the text.
+
+        Learning rate halved every 50 epochs, gradients clipped at 5, early stopping with patience
+        50 from epoch 100.
+        """
+        added = {"clip_norm": 5.0, "decay_every": 50, "patience": 50, "patience_from": 100}
+        return cls(**{**added, **changes})
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Numbers:
+    """The part of a :class:`Config` that is data to the compiled epoch: new values compile nothing."""
+
+    learning_rate: jax.Array
+    weight_decay: jax.Array
+    clip_norm: jax.Array
+    decay_every: jax.Array
+    decay_factor: jax.Array
+    patience: jax.Array
+    patience_from: jax.Array
+
+    @classmethod
+    def of(cls, config: Config) -> Numbers:
+        """Options that are off become numbers that change nothing."""
+        never = 2**30
+        return cls(
+            jnp.asarray(config.learning_rate),
+            jnp.asarray(config.weight_decay),
+            jnp.asarray(jnp.inf if config.clip_norm is None else config.clip_norm),
+            jnp.asarray(config.decay_every or never, jnp.int32),
+            jnp.asarray(config.decay_factor),
+            jnp.asarray(config.patience or never, jnp.int32),
+            jnp.asarray(config.patience_from, jnp.int32),
+        )

@@ -1,0 +1,368 @@
+"""Training from a dataset to a tested model."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fgw_jax.augment.base import Augmentation
+from fgw_jax.backbones.model import Backbone
+from fgw_jax.datasets.dataset import Dataset
+from fgw_jax.errors import check
+from fgw_jax.training import checkpoints, layout, metrics, step
+from fgw_jax.training.config import Config, Numbers
+from fgw_jax.training.state import State, initial, unravel
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Result:
+    """The best model of a run by its validation score, and how it came about.
+
+    Attributes:
+        params: parameters of the best epoch.
+        batch_stats: running moments of its batch norms; empty for models without.
+        test: metrics on the test set (accuracy, loss, auroc where defined), computed once, at the
+            end; ``None`` without a test set.
+        valid: the same on the validation set.
+        curves: ``train_loss``, ``valid_loss`` and ``valid_score``, each ``[epochs]``.
+        best_epoch: number of the best epoch, counted from 1.
+        epochs: epochs run.
+        seconds: wall time of the training alone, compilation included.
+        augment_seconds: wall time of the augmentation on the host.
+    """
+
+    params: Any
+    batch_stats: Any
+    test: dict[str, float] | None
+    valid: dict[str, float]
+    curves: dict[str, np.ndarray]
+    best_epoch: int
+    epochs: int
+    seconds: float
+    augment_seconds: float
+
+    @property
+    def variables(self) -> dict[str, Any]:
+        """What ``model.apply`` takes."""
+        return {"params": self.params, "batch_stats": self.batch_stats}
+
+
+def fit(
+    model: Backbone,
+    train: Dataset,
+    valid: Dataset,
+    test: Dataset | None = None,
+    *,
+    config: Config | None = None,
+    key: jax.Array,
+    augment: Augmentation | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    progress: bool = False,
+) -> Result:
+    """Train ``model``, keep its best epoch on ``valid``, test that once.
+
+    The training set is prepared by ``augment`` (once, or every ``refresh_every`` epochs) and put
+    on the device with the others; epochs are then single compiled calls. Sets of like sizes share
+    one program: the second fold, and the second method, compile nothing.
+
+    Args:
+      model: a backbone.
+      train: training set, not yet augmented.
+      valid: validation set.
+      test: test set; not looked at before the end.
+      config: numbers of the run; by default the paper's.
+      key: random key of initialisation, batches, dropout and augmentation.
+      augment: the method, with its hooks; by default none.
+      checkpoint: file from which a run goes on where it was, and into which it is written every
+        ``config.checkpoint_every`` epochs. A run that was killed ends with the same bits.
+      progress: show a bar (needs tqdm).
+
+    >>> from fgw_jax import backbones, datasets, training
+    >>> data = datasets.synthetic(num_graphs=40)
+    >>> model = backbones.make("vgcn", data.num_classes, hidden=8, num_layers=2)
+    >>> parts = data[:24], data[24:32], data[32:]
+    >>> result = training.fit(
+    ...     model, *parts, config=training.Config(epochs=3), key=jax.random.key(0)
+    ... )
+    >>> sorted(result.test), result.epochs
+    (['accuracy', 'auroc', 'loss'], 3)
+    """
+    (result,) = _fit(
+        model, [(train, valid, test)], config, key[None], augment, checkpoint, progress, False
+    )
+    return result
+
+
+def fit_many(
+    model: Backbone,
+    folds: Sequence[tuple[Dataset, Dataset, Dataset | None]],
+    *,
+    config: Config | None = None,
+    keys: jax.Array,
+    augment: Augmentation | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    progress: bool = False,
+) -> list[Result]:
+    """:func:`fit` for several ``(train, valid, test)``, side by side in one program.
+
+    All folds lie in one pool on the device and the parameters of each are a lane of a vmapped
+    epoch. That pays where steps are so small that starting operations costs more than the
+    operations; where they are large, folds one after the other take less. A lane computes what
+    :func:`fit` with its key computes, up to rounding. ``seconds`` is the share of a fold.
+
+    Args:
+      model: a backbone.
+      folds: one ``(train, valid, test)`` each.
+      config: as in :func:`fit`, for all.
+      keys: one key a fold.
+      augment: as in :func:`fit`.
+      checkpoint: as in :func:`fit`, one file for all.
+      progress: as in :func:`fit`.
+    """
+    check(len(folds) > 0, "folds: an empty list; pass at least one (train, valid, test)")
+    check(len(keys) == len(folds), f"keys: {len(keys)} for {len(folds)} folds; pass one a fold")
+    return _fit(model, folds, config, keys, augment, checkpoint, progress, True)
+
+
+def predict(
+    model: Backbone, variables: dict[str, Any], data: Dataset, batch_size: int = 128
+) -> np.ndarray:
+    """Logits ``[N, C]`` of a dataset, in its order."""
+    plan = layout.plan([graph.num_nodes for graph in data.graphs], batch_size)
+    pool, (members,) = layout.build(plan, [(data.graphs, data.soft_labels())], model.prepare)
+    params = jax.flatten_util.ravel_pytree(variables["params"])[0]
+    stats = variables.get("batch_stats", {})
+    logits, _, real = step.predict(model, plan, params, stats, pool, members)
+    return _restore_order(plan, data, np.asarray(logits)[np.asarray(real)])
+
+
+def _restore_order(plan: layout.Layout, data: Dataset, rows: np.ndarray) -> np.ndarray:
+    """Rows that come size after size, put back in the order of the dataset."""
+    out = np.empty_like(rows)
+    out[np.argsort(plan.place(data.graphs), kind="stable")] = rows
+    return out
+
+
+@dataclasses.dataclass
+class _Folds:
+    """Folds on the device: the plan, the pool, who trains and who validates."""
+
+    model: Backbone
+    folds: Sequence[tuple[Dataset, Dataset, Dataset | None]]
+    augment: Augmentation
+    keys: jax.Array
+    config: Config
+    augment_seconds: float = 0.0
+    plan: layout.Layout | None = None
+    drawn: int = -1
+
+    def draw(self, number: int) -> None:
+        """Prepare the training sets for the ``number``-th time, and load everything."""
+        if number == self.drawn:
+            return
+        start = time.perf_counter()
+        grown = [
+            self.augment.prepare(jax.random.fold_in(key, number), train)
+            for key, (train, _, _) in zip(self.keys, self.folds, strict=True)
+        ]
+        self.augment_seconds += time.perf_counter() - start
+        if self.plan is None:
+            # By all originals of the fold, test set included: only their sizes are used, and
+            # every fold of a dataset comes to the same plan.
+            originals = [
+                [graph.num_nodes for part in fold if part is not None for graph in part.graphs]
+                for fold in self.folds
+            ]
+            made = [graph.num_nodes for data in grown for graph in data.graphs]
+            self.plan = layout.plan(
+                originals[0],
+                self.config.batch_size,
+                extra=[n for n in made if n > max(originals[0])],
+                max_shapes=self.config.max_shapes,
+                max_pairs=self.config.max_pairs,
+            )
+        sets = [(data.graphs, data.soft_labels()) for data in grown]
+        for part in (1, 2):
+            sets += [
+                (fold[part].graphs, fold[part].soft_labels())  # type: ignore[union-attr]
+                for fold in self.folds
+                if fold[part] is not None
+            ]
+        self.pool, members = layout.build(self.plan, sets, self.model.prepare)
+        count = len(self.folds)
+        self.train, self.valid = members[:count], members[count : 2 * count]
+        self.test, self.drawn = members[2 * count :], number
+
+
+def _fit(
+    model: Backbone,
+    folds: Sequence[tuple[Dataset, Dataset, Dataset | None]],
+    config: Config | None,
+    keys: jax.Array,
+    augment: Augmentation | None,
+    checkpoint: str | os.PathLike[str] | None,
+    progress: bool,
+    many: bool,
+) -> list[Result]:
+    config, augment = config or Config(), augment or Augmentation()
+    _check_folds(model, folds)
+    began = time.perf_counter()
+    run_keys, augment_keys = jax.vmap(lambda k: tuple(jax.random.split(k)))(keys)
+    data = _Folds(model, folds, augment, augment_keys, config)
+    data.draw(0)
+    numbers = Numbers.of(config)
+    program = step.Program(model, data.plan, _hooks(augment), config.select)  # type: ignore[arg-type]
+    states = [initial(model, data.pool, numbers, key) for key in run_keys]
+    state: State = jax.tree.map(lambda *x: jnp.stack(x), *states) if many else states[0]
+    curves = np.zeros((config.epochs, len(folds), 3))
+    owner = ""
+    if checkpoint is not None:
+        owner = _owner(model, folds, config, keys, augment, many)
+        found = checkpoints.load(checkpoint, owner, {"state": state, "curves": curves})
+        if found is not None:
+            state, curves = jax.tree.map(jnp.asarray, found["state"]), np.array(found["curves"])
+    bar = _bar(progress, config.epochs)
+    while True:
+        epoch = int(np.max(state.epoch))
+        bar.update(epoch - bar.n)
+        if epoch >= config.epochs or bool(np.all(state.stopped)):
+            break
+        until = _next_stop(epoch, config, augment.refresh_every, checkpoint is not None)
+        data.draw(epoch // augment.refresh_every if augment.refresh_every else 0)
+        before = np.atleast_1d(state.epoch)
+        arguments = (data.pool, *_sets(data, many), numbers, until)
+        state, seen = (step.run_many if many else step.run)(program, state, *arguments)
+        for lane, (a, b) in enumerate(zip(before, np.atleast_1d(state.epoch), strict=True)):
+            curves[a:b, lane] = np.asarray(seen if many else seen[None])[lane, : b - a]
+        bar.set_postfix_str(f"best validation {float(np.mean(np.abs(state.best_score))):.4f}")
+        if checkpoint is not None:
+            checkpoints.save(checkpoint, owner, {"state": state, "curves": curves})
+    bar.close()
+    seconds = time.perf_counter() - began - data.augment_seconds
+    return [
+        _result(data, i, state if not many else jax.tree.map(lambda x, i=i: x[i], state),
+                curves[:, i], seconds / len(folds))
+        for i in range(len(folds))
+    ]  # fmt: skip
+
+
+def _sets(data: _Folds, many: bool) -> tuple[Any, Any]:
+    if not many:
+        return data.train[0], data.valid[0]
+    stack = lambda sets: jax.tree.map(lambda *x: jnp.stack(x), *sets)  # noqa: E731
+    return stack(data.train), stack(data.valid)
+
+
+def _result(data: _Folds, fold: int, state: State, curves: np.ndarray, seconds: float) -> Result:
+    model, epochs = data.model, int(state.epoch)
+    check(
+        int(state.best_epoch) > 0,
+        "config: training diverged in its first epoch; lower learning_rate, or set clip_norm",
+    )
+
+    def tested(members: layout.Members) -> dict[str, float]:
+        logits, labels, real = step.predict(
+            model, data.plan, state.best_params, state.best_stats, data.pool, members
+        )
+        keep = np.asarray(real)
+        return metrics.summary(np.asarray(logits)[keep], np.asarray(labels)[keep])
+
+    has_test = data.folds[fold][2] is not None
+    before = sum(part[2] is not None for part in data.folds[:fold])
+    return Result(
+        params=unravel(model, data.pool, state.best_params),
+        batch_stats=state.best_stats,
+        test=tested(data.test[before]) if has_test else None,
+        valid=tested(data.valid[fold]),
+        curves={
+            name: curves[:epochs, i].copy()
+            for i, name in enumerate(("train_loss", "valid_loss", "valid_score"))
+        },
+        best_epoch=int(state.best_epoch),
+        epochs=epochs,
+        seconds=seconds,
+        augment_seconds=data.augment_seconds / len(data.folds),
+    )
+
+
+def _next_stop(epoch: int, config: Config, refresh: int | None, saving: bool) -> int:
+    """The epoch at which the host has something to do next."""
+    every = [step.EPOCHS_A_CALL, *([refresh] if refresh else [])]
+    every += [config.checkpoint_every] if saving else []
+    return min([config.epochs] + [(epoch // n + 1) * n for n in every])
+
+
+def _hooks(augment: Augmentation) -> Augmentation:
+    """The augmentation as far as the compiled step knows it.
+
+    Methods that leave both hooks alone become one, so that they share a program.
+    """
+    own = type(augment)
+    if (
+        own.on_graphs is Augmentation.on_graphs
+        and own.on_representations is Augmentation.on_representations
+    ):
+        return Augmentation()
+    return augment
+
+
+def _owner(
+    model: Backbone, folds: Any, config: Config, keys: Any, augment: Augmentation, many: bool
+) -> str:
+    prints = [part.fingerprint() for fold in folds for part in fold if part is not None]
+    plain = dataclasses.replace(config, checkpoint_every=1)
+    return checkpoints.fingerprint(
+        model, plain, augment, many, np.asarray(jax.random.key_data(keys)), *prints
+    )
+
+
+def _check_folds(model: Backbone, folds: Any) -> None:
+    for train, valid, test in folds:
+        for name, part in (("train", train), ("valid", valid), ("test", test)):
+            if part is None and name == "test":
+                continue
+            check(
+                isinstance(part, Dataset),
+                f"{name}: expected a Dataset, got {type(part).__name__}; use Dataset(graphs, labels)",
+            )
+            check(
+                part.num_classes == model.num_classes,
+                f"{name}: {part.num_classes} classes for a model of {model.num_classes}; "
+                "make the model with backbones.make(name, data.num_classes)",
+            )
+            check(
+                part.num_features == train.num_features,
+                f"{name}: features of width {part.num_features} beside {train.num_features} in "
+                "train; give all sets the same features",
+            )
+
+
+class _Silent:
+    """A progress bar that shows nothing."""
+
+    n = 0
+
+    def update(self, n: int) -> None:
+        """Count."""
+        self.n += n
+
+    def set_postfix_str(self, text: str) -> None:
+        """Ignore."""
+
+    def close(self) -> None:
+        """Ignore."""
+
+
+def _bar(progress: bool, total: int) -> Any:
+    if not progress:
+        return _Silent()
+    from tqdm import tqdm
+
+    return tqdm(total=total, unit="epoch")

@@ -1,0 +1,198 @@
+"""The compiled part of training: steps, epochs, evaluation."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+from fgw_jax.augment.base import Augmentation
+from fgw_jax.backbones.model import Backbone
+from fgw_jax.training import metrics
+from fgw_jax.training.config import Numbers
+from fgw_jax.training.layout import Layout, Members, Rows, take
+from fgw_jax.training.state import State, optimizer, unravel
+
+#: most epochs of one compiled call; the curves of a call are this long
+EPOCHS_A_CALL = 20
+
+
+@dataclasses.dataclass(frozen=True)
+class Program:
+    """What is compiled in: everything else is data."""
+
+    model: Backbone
+    layout: Layout
+    augment: Augmentation
+    select: str
+
+
+@functools.partial(jax.jit, static_argnames="program")
+def run(
+    program: Program,
+    state: State,
+    pool: tuple[Rows, ...],
+    train: Members,
+    valid: Members,
+    numbers: Numbers,
+    until: Any,
+) -> tuple[State, jax.Array]:
+    """Train up to epoch ``until``, at most 20 epochs further, or until stopped early.
+
+    Returns the state and ``[20, 3]`` curves: training loss, validation loss, validation score.
+    """
+    first = state.epoch
+    curves = jnp.zeros((EPOCHS_A_CALL, 3), state.params.dtype)
+
+    def going(carry: tuple[State, jax.Array]) -> jax.Array:
+        now = carry[0]
+        return (now.epoch < jnp.minimum(until, first + EPOCHS_A_CALL)) & ~now.stopped
+
+    def body(carry: tuple[State, jax.Array]) -> tuple[State, jax.Array]:
+        now, seen = carry
+        after, line = _epoch(program, now, pool, train, valid, numbers)
+        return after, seen.at[now.epoch - first].set(line)
+
+    return jax.lax.while_loop(going, body, (state, curves))
+
+
+@functools.partial(jax.jit, static_argnames="program")
+def run_many(program: Program, state: State, pool: Any, *data: Any) -> tuple[State, jax.Array]:
+    """:func:`run` for several states, training and validation sets over one pool, side by side."""
+    lanes = functools.partial(run, program)
+    return jax.vmap(lanes, in_axes=(0, None, 0, 0, None, None))(state, pool, *data)
+
+
+@functools.partial(jax.jit, static_argnames=("model", "layout"))
+def predict(
+    model: Backbone,
+    layout: Layout,
+    params: jax.Array,
+    stats: Any,
+    pool: tuple[Rows, ...],
+    members: Members,
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """Logits and labels ``[R, C]`` of the members, size after size, and ``[R]`` which rows count."""
+    variables = {"params": unravel(model, pool, params), "batch_stats": stats}
+    num_steps = members.num_steps(layout)
+    lengths = [
+        len(rows) + share for rows, share in zip(members.positions, layout.shares, strict=True)
+    ]
+    start = tuple(jnp.zeros((length, model.num_classes), params.dtype) for length in lengths)
+
+    def body(step: Any, found: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
+        rows, _, starts = take(pool, members, layout, step, num_steps)
+        inputs, extras = [r.batch for r in rows], [r.extras for r in rows]
+        logits = model.apply(variables, inputs, extras)
+        # Empty slots write past the end of their step; the next step writes over them.
+        parts = jnp.split(logits, np.cumsum(layout.shares)[:-1])
+        return tuple(
+            jax.lax.dynamic_update_slice(f, part, (at, 0))
+            for f, part, at in zip(found, parts, starts, strict=True)
+        )
+
+    found = jax.lax.fori_loop(0, num_steps, body, start)
+    found = [f[: len(rows)] for f, rows in zip(found, members.positions, strict=True)]
+    labels = [rows.labels[at] for rows, at in zip(pool, members.positions, strict=True)]
+    counts = [
+        jnp.arange(len(rows)) < count
+        for rows, count in zip(members.positions, members.counts, strict=True)
+    ]
+    return jnp.concatenate(found), jnp.concatenate(labels), jnp.concatenate(counts)
+
+
+def _epoch(
+    program: Program,
+    state: State,
+    pool: tuple[Rows, ...],
+    train: Members,
+    valid: Members,
+    numbers: Numbers,
+) -> tuple[State, jax.Array]:
+    """One pass over the training set, then the validation set; keeps the best model."""
+    key = jax.random.fold_in(jax.random.wrap_key_data(state.key), state.epoch)
+    order_key, step_key = jax.random.split(key)
+    members, num_steps = train.shuffled(order_key), train.num_steps(program.layout)
+    rate = numbers.learning_rate * numbers.decay_factor ** (state.epoch // numbers.decay_every)
+    update = optimizer(numbers, rate).update
+
+    def body(step: Any, carry: tuple[Any, ...]) -> tuple[Any, ...]:
+        params, stats, opt, total = carry
+        rows, real, _ = take(pool, members, program.layout, step, num_steps)
+        gradient, (stats, loss) = jax.grad(_loss, argnums=1, has_aux=True)(
+            program, params, stats, rows, real, jax.random.fold_in(step_key, step)
+        )
+        change, opt = update(gradient, opt, params)
+        return optax.apply_updates(params, change), stats, opt, total + loss
+
+    start = (state.params, state.stats, state.optimizer, jnp.zeros((), state.params.dtype))
+    params, stats, opt, total = jax.lax.fori_loop(0, num_steps, body, start)
+
+    logits, labels, real = predict(program.model, program.layout, params, stats, pool, valid)
+    metric, larger = metrics.METRICS[program.select]
+    loss = metrics.cross_entropy(logits, labels, real).astype(params.dtype)
+    score = metric(logits, labels, real).astype(params.dtype)
+    signed = score if larger else -score
+    better = (signed > state.best_score) | ((signed == state.best_score) & (loss < state.best_loss))
+    epoch = state.epoch + 1
+    keep = lambda new, old: jax.tree.map(lambda a, b: jnp.where(better, a, b), new, old)  # noqa: E731
+    best_epoch = keep(epoch, state.best_epoch)
+    waited = (epoch >= numbers.patience_from) & (epoch - best_epoch >= numbers.patience)
+    # A diverged run has nothing more to learn, and NaN would spread.
+    diverged = ~jnp.isfinite(total)
+    after = State(
+        params=params,
+        stats=stats,
+        optimizer=opt,
+        key=state.key,
+        epoch=epoch,
+        stopped=waited | diverged,
+        best_params=keep(params, state.best_params),
+        best_stats=keep(stats, state.best_stats),
+        best_score=keep(signed, state.best_score),
+        best_loss=keep(loss, state.best_loss),
+        best_epoch=best_epoch,
+    )
+    return after, jnp.stack([total / num_steps, loss, score])
+
+
+def _loss(
+    program: Program,
+    params: jax.Array,
+    stats: Any,
+    rows: tuple[Rows, ...],
+    real: jax.Array,
+    key: jax.Array,
+) -> tuple[jax.Array, tuple[Any, jax.Array]]:
+    """Soft-label cross entropy of one step, the augmentation's hooks on its way."""
+    model, augment = program.model, program.augment
+    graph_key, mix_key, encode_key, head_key = jax.random.split(key, 4)
+    inputs = [
+        augment.on_graphs(jax.random.fold_in(graph_key, i), r.batch) for i, r in enumerate(rows)
+    ]
+    extras = [
+        model.prepare(batch) if augment.per_step else r.extras
+        for batch, r in zip(inputs, rows, strict=True)
+    ]
+    variables = {"params": unravel(model, rows, params), "batch_stats": stats}
+    representations, changed = model.apply(
+        variables,
+        inputs,
+        extras,
+        train=True,
+        method=model.encode,
+        mutable=["batch_stats"],
+        rngs={"dropout": encode_key},
+    )
+    labels = jnp.concatenate([r.labels for r in rows])
+    representations, labels = augment.on_representations(mix_key, representations, labels, real)
+    logits = model.apply(
+        variables, representations, train=True, method=model.classify, rngs={"dropout": head_key}
+    )
+    loss = metrics.cross_entropy(logits, labels, real)
+    return loss, (changed.get("batch_stats", {}), loss)
