@@ -23,7 +23,10 @@ from fgw_jax.errors import DataError, InputError
 
 WRONG = 2  #: exit code of a usage error
 
-_METHODS = "vanilla, dropedge, dropnode, mmixup, ifmixup, gmixup, fgwmixup, fgwmixup_star"
+_METHODS = (
+    "vanilla, dropedge, dropnode, mmixup, ifmixup, gmixup, fgwmixup, fgwmixup_star; also "
+    "gmixup_gw, gmixup_gw_star, gmixup_fgw (graphon estimators), smixup, geomix, attrmask, subgraph"
+)
 _OWN = "(default: the paper's for the dataset and backbone)"
 
 #: name -> (kind, default, help)
@@ -61,7 +64,6 @@ _SHARED: dict[str, tuple[str, Any, str]] = {
         "FGW methods: geodesic (default; a lower objective in a fraction of the time) or random "
         "(the paper's).",
     ),
-    "estimator": ("string", None, "gmixup: graphon estimator (default: usvt)."),
     "num_layers": ("integer", None, f"Layers of the backbone {_OWN}."),
     "hidden": ("integer", None, f"Width of the backbone {_OWN}."),
     "epochs": ("integer", None, f"Passes over the training set {_OWN}."),
@@ -151,7 +153,7 @@ def usage_errors() -> Iterator[None]:
 def _with_dashes(message: str) -> str:
     """Messages of the library name an argument first; on a command line it is a flag."""
     name = message.split(":")[0]
-    return f"--{message}" if name in _SHARED else message
+    return f"--{message}" if name.isidentifier() and name in absl_flags.FLAGS else message
 
 
 def protocol(values: absl_flags.FlagValues) -> dict[str, Any]:

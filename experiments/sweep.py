@@ -1,0 +1,89 @@
+"""All runs of a table of the paper, those not done yet, on one machine or several.
+
+    python -m experiments.sweep --table=main --list
+    python -m experiments.sweep --table=noise --data_dir=FOLDER
+    python -m experiments.sweep --table=main --data_dir=FOLDER --num_shards=4 --shard=0
+
+Tables of result lines: main, noise, alpha, size, depth, gmixup_estimators, gmixup_fgw, beta_k,
+ogb; and combinations (every backbone with every method, two epochs on MUTAG, as a check). Tables
+and figures that one command measures: efficiency, infeasibility, convergence, qualitative.
+
+The runs are listed with their estimated cost, then done fold by fold; every fold is a line in
+--out/results.jsonl, so the sweep can be stopped at any time and goes on where it was. Shards take
+every n-th fold: give each machine its --shard, put the files side by side, and hand them all to
+``python -m experiments.tables --results=a.jsonl,b.jsonl``.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from absl import flags as absl_flags
+
+from experiments import flags, sweeps
+from fgw_jax.errors import check
+from fgw_jax.training import cost, protocol, results
+from fgw_jax.training.summary import Lines
+
+
+def main(values: absl_flags.FlagValues) -> None:
+    """List the runs of a table and do them."""
+    with flags.usage_errors():
+        out = flags.out_folder(values)
+        known = (*sweeps.TABLES, *sweeps.COMMANDS)
+        check(values.table is not None, f"table: name one of {', '.join(known)}")
+        check(values.table in known, f"table: no such table; choose from {', '.join(known)}")
+        overrides = sweeps.overrides(values)
+        protocol.shard([], values.num_shards, values.shard)
+    flags.use_compilation_cache(values.compilation_cache)
+    if values.table in sweeps.COMMANDS:
+        sys.exit(_command(values))
+    store = results.Store(out / "results.jsonl")
+    bench = protocol.Workbench(values.data_dir, out / "checkpoints")
+    with flags.usage_errors():
+        table = sweeps.chosen(values, values.table)
+    for reason in table.refused:
+        print(f"refused: {reason}")
+    while True:
+        plan = sweeps.plan(table, Lines(store.records()), values.tune, **overrides)
+        with flags.usage_errors():
+            bench.check(plan.runs)
+            work = protocol.jobs(plan.runs, values.max_folds)
+        part = protocol.shard(work, values.num_shards, values.shard)
+        todo = protocol.missing(part, store, bench)
+        print(cost.listing(plan.runs, todo, store, bench))
+        if values.list or not todo:
+            break
+        protocol.run(part, store, bench, progress=protocol.with_bar)
+        if not plan.waiting:
+            break
+    if plan.waiting:
+        print(f"{plan.waiting} cells wait for batch sizes and learning rates to be chosen; ")
+        print("run again when all shards have done theirs")
+    print(f"lines: {store.path}; python -m experiments.tables --results={store.path} shows them")
+
+
+def _command(values: absl_flags.FlagValues) -> int:
+    """Run the binary that measures a table of its own."""
+    command = [sys.executable, "-m", *sweeps.COMMANDS[values.table], f"--out={values.out}"]
+    if values.data_dir is not None and values.table != "convergence":
+        command.append(f"--data_dir={values.data_dir}")
+    print(" ".join(["python", *command[1:]]), flush=True)
+    return 0 if values.list else subprocess.run(command, check=False).returncode  # noqa: S603
+
+
+def _own_flags(values: absl_flags.FlagValues) -> None:
+    absl_flags.DEFINE_string("table", None, "The table to fill.", flag_values=values)
+    absl_flags.DEFINE_bool("list", False, "Only list the runs.", flag_values=values)
+    absl_flags.DEFINE_integer("num_shards", 1, "Parts of the sweep.", flag_values=values)
+    absl_flags.DEFINE_integer("shard", 0, "Which part to do, from 0.", flag_values=values)
+    absl_flags.DEFINE_integer(
+        "max_folds", None, "Do the first few folds of each run only; the others can follow later.",
+        flag_values=values,
+    )  # fmt: skip
+    sweeps.define(values)
+
+
+if __name__ == "__main__":
+    flags.launch(main, flags.PLACES, _own_flags)

@@ -1,0 +1,158 @@
+"""What a run will cost, said before it begins.
+
+Folds of the same run or of the same dataset and backbone found in the file of results are the
+best guide; without any, a model of the work is used, scaled by a short matrix product timed on
+this machine.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from fgw_jax.datasets import Dataset
+from fgw_jax.training import results
+from fgw_jax.training.protocol import Job, Workbench
+from fgw_jax.training.settings import GRAPHORMERS, Settings
+
+#: Seconds on two quiet cores, whose float32 product of 512 x 512 runs at :data:`REFERENCE` GFLOP/s.
+REFERENCE = 100.0
+_COMPILE = {"mpnn": 8.0, "graphormer": 20.0}
+#: Seconds of one new graph of 30 nodes; grows with the square of the nodes.
+_AUGMENT = {
+    "ifmixup": 2e-3, "gmixup": 5e-3, "gmixup_gw": 0.1, "gmixup_gw_star": 0.1, "gmixup_fgw": 0.1,
+    "smixup": 3e-3, "geomix": 3e-3, "fgwmixup": 8e-3, "fgwmixup_star": 8e-3,
+}  # fmt: skip
+_AUGMENT_COMPILE = {"fgwmixup": 30.0, "fgwmixup_star": 30.0, "smixup": 10.0, "geomix": 10.0}
+
+_LISTED = (
+    "alpha", "beta_k", "step_size", "size", "label_noise", "num_layers", "batch_size",
+    "learning_rate", "epochs",
+)  # fmt: skip
+
+
+@dataclasses.dataclass(frozen=True)
+class Estimate:
+    """Seconds of the folds, and of compilation once in the process."""
+
+    folds: float
+    compilation: float
+
+    @property
+    def total(self) -> float:
+        """Both."""
+        return self.folds + self.compilation
+
+
+def estimate(todo: Sequence[Job], store: results.Store, bench: Workbench) -> Estimate:
+    """Cost of the folds still to do."""
+    seen = _rates(store.records())
+    folds, compiled = 0.0, {}
+    for job in todo:
+        settings, data = job.settings, bench.data(job.settings.dataset)
+        values = settings.resolved()
+        train, made = _model(settings, data)
+        per_epoch = seen.get(_place(values, settings.augment), seen.get(_place(values), None))
+        folds += train if per_epoch is None else per_epoch * values["epochs"]
+        folds += made
+        kind = "graphormer" if settings.backbone in GRAPHORMERS else "mpnn"
+        compiled[settings.dataset, settings.backbone, values["num_layers"]] = _COMPILE[kind]
+        compiled[settings.dataset, settings.augment] = _AUGMENT_COMPILE.get(settings.augment, 0.0)
+    return Estimate(folds, sum(compiled.values()) * slowness())
+
+
+def describe(todo: Sequence[Job], store: results.Store, bench: Workbench) -> str:
+    """The estimate in words."""
+    if not todo:
+        return "all lines are there"
+    found = estimate(todo, store, bench)
+    return f"about {duration(found.total)} ({duration(found.compilation)} of it compilation)"
+
+
+def listing(
+    runs: Sequence[Settings], todo: Sequence[Job], store: results.Store, bench: Workbench
+) -> str:
+    """A line a run with its folds to do and their cost, and the sum."""
+    lines = []
+    for settings in runs:
+        own = [job for job in todo if job.settings == settings]
+        values = settings.resolved()
+        options = ", ".join(
+            f"{name}={value}" for name, value in values.items() if value and name in _LISTED
+        )
+        cost = duration(estimate(own, store, bench).folds) if own else "done"
+        lines.append(
+            f"{settings.dataset:14} {settings.backbone:13} {settings.augment:14} "
+            f"{len(own):3} of {values['folds']:2} folds  {cost:>10}  {options}"
+        )
+    total = estimate(todo, store, bench)
+    lines.append(f"{len(runs)} runs, {len(todo)} folds to do, about {duration(total.total)}")
+    return "\n".join(lines)
+
+
+def duration(seconds: float) -> str:
+    """Seconds in words one can plan with.
+
+    >>> duration(8), duration(150), duration(9000)
+    ('8 s', '2.5 min', '2.5 h')
+    """
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    if seconds < 6000:
+        return f"{seconds / 60:.1f} min"
+    return f"{seconds / 3600:.1f} h"
+
+
+@functools.cache
+def slowness() -> float:
+    """How much slower this machine is now than the one the model was fitted on."""
+    import jax
+    import jax.numpy as jnp
+
+    product = jax.jit(lambda x: x @ x)
+    x = jnp.ones((512, 512), jnp.float32)
+    product(x).block_until_ready()
+    best = np.inf
+    for _ in range(5):
+        begin = time.perf_counter()
+        product(x).block_until_ready()
+        best = min(best, time.perf_counter() - begin)
+    return float(np.clip(REFERENCE / (2 * 512**3 / best / 1e9), 0.2, 20.0))
+
+
+def _model(settings: Settings, data: Dataset) -> tuple[float, float]:
+    """Seconds of training and of augmentation of a fold, by the work."""
+    values = settings.resolved()
+    nodes = np.array([graph.num_nodes for graph in data.graphs], float)
+    share = 0.81 if settings.resolved_protocol == "holdout" else 0.8
+    width, layers = values["hidden"], values["num_layers"]
+    # forward and backward: products with weights, and with the adjacency or the attention
+    dense = 6 * nodes * width * width * (3 if settings.backbone != "vgcn" else 1)
+    pairs = 6 * nodes**2 * width * (6 if settings.backbone in GRAPHORMERS else 1)
+    flops = layers * (dense + pairs).sum() * share
+    steps = len(nodes) * share / values["batch_size"]
+    epoch = flops / 15e9 + steps * 1.5e-3
+    made = _AUGMENT.get(settings.augment, 0.0) * (values["ratio"] or 0.0) * len(nodes) * share
+    made *= float((nodes**2).mean()) / 30**2
+    scale = slowness()
+    return epoch * values["epochs"] * scale, made * scale
+
+
+def _place(values: Mapping[str, Any], augment: str = "vanilla") -> tuple[Any, ...]:
+    names = ("dataset", "backbone", "num_layers", "hidden", "batch_size")
+    return (*(values[name] for name in names), augment)
+
+
+def _rates(records: Sequence[Mapping[str, Any]]) -> dict[tuple[Any, ...], float]:
+    """Median seconds an epoch of what ran, by dataset, backbone and method."""
+    seen: dict[tuple[Any, ...], list[float]] = {}
+    for record in records:
+        if record.get("kind") == "fold" and record.get("epochs"):
+            place = _place(record["settings"], record["settings"]["augment"])
+            seen.setdefault(place, []).append(record["seconds"]["train"] / record["epochs"])
+    return {place: float(np.median(values)) for place, values in seen.items()}

@@ -1,0 +1,211 @@
+"""Cross-validation: dataset, splits, label noise, augmentation, training, a result line a fold.
+
+A fold depends on its settings, the data and its number only, never on what ran before it, so a run
+may be stopped and resumed, or spread over processes and machines, and ends the same.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from fgw_jax import backbones, datasets
+from fgw_jax.datasets import Dataset, Split, corrupt_labels, splits
+from fgw_jax.errors import InputError, check
+from fgw_jax.training import results
+from fgw_jax.training.config import Config
+from fgw_jax.training.loop import fit
+from fgw_jax.training.settings import Settings, is_ogb
+from fgw_jax.training.summary import run_key
+
+#: epochs from which a fold in progress is written to disk
+WORTH_KEEPING = 100
+
+
+@dataclasses.dataclass(frozen=True)
+class Job:
+    """One fold of one run."""
+
+    settings: Settings
+    fold: int
+
+
+def jobs(runs: Iterable[Settings], max_folds: int | None = None) -> list[Job]:
+    """The folds of some runs, run by run; ``max_folds`` keeps the first few of each.
+
+    Folds left out now can be done later without repeating the others.
+    """
+    check(max_folds is None or max_folds >= 1, f"max_folds: {max_folds} must be at least 1")
+    return [
+        Job(settings, fold)
+        for settings in runs
+        for fold in range(min(settings.resolved_folds, max_folds or settings.resolved_folds))
+    ]
+
+
+class Workbench:
+    """Datasets and splits, loaded and made once.
+
+    Attributes:
+      data_dir: folder of datasets, as in :func:`fgw_jax.datasets.load`.
+      checkpoints: folder in which a fold in progress is kept; ``None``: nowhere.
+    """
+
+    def __init__(
+        self,
+        data_dir: str | os.PathLike[str] | None = None,
+        checkpoints: str | os.PathLike[str] | None = None,
+    ) -> None:
+        self.data_dir = data_dir
+        self.checkpoints = None if checkpoints is None else Path(checkpoints)
+        self._data: dict[str, tuple[Dataset, str]] = {}
+        self._splits: dict[tuple[str, str, int, int], list[Split]] = {}
+
+    def data(self, name: str) -> Dataset:
+        """The dataset of that name."""
+        if name not in self._data:
+            loaded = datasets.load(name, self.data_dir)
+            self._data[name] = (loaded, loaded.fingerprint())
+        return self._data[name][0]
+
+    def splits(self, settings: Settings) -> list[Split]:
+        """The split of every fold; of scaffold, the published one each time."""
+        protocol, folds = settings.resolved_protocol, settings.resolved_folds
+        place = (settings.dataset, protocol, folds, settings.seed)
+        if place not in self._splits:
+            data = self.data(settings.dataset)
+            if protocol == "scaffold":
+                self._splits[place] = [splits.scaffold(data)] * folds
+            else:
+                self._splits[place] = splits.PROTOCOLS[protocol](data, folds, settings.seed)
+        return self._splits[place]
+
+    def check(self, runs: Iterable[Settings]) -> None:
+        """Load every dataset and make every split, so that what is wrong shows before any work."""
+        for settings in runs:
+            self.splits(settings)
+
+    def key(self, job: Job) -> str:
+        """What names the fold in a file of results: settings, data, fold."""
+        self.data(job.settings.dataset)
+        data = self._data[job.settings.dataset][1]
+        return results.fingerprint({"run": job.settings.resolved(), "data": data, "fold": job.fold})
+
+    def run(self, job: Job) -> dict[str, Any]:
+        """Augment, train, test; the result line."""
+        settings = job.settings
+        values = settings.resolved()
+        data = self.data(settings.dataset)
+        split = self.splits(settings)[job.fold]
+        noisy = data
+        if settings.label_noise > 0:
+            seed = settings.seed + 1000 * job.fold
+            noisy = corrupt_labels(data, split, settings.label_noise, seed=seed)
+        metric = "auroc" if is_ogb(settings.dataset) else "accuracy"
+        fold_key = self.key(job)
+        result = fit(
+            backbones.make(
+                settings.backbone, data.num_classes, values["hidden"], values["num_layers"]
+            ),
+            noisy[split.train],
+            noisy[split.validation],
+            data[split.test],
+            config=Config(
+                epochs=values["epochs"],
+                batch_size=values["batch_size"],
+                learning_rate=values["learning_rate"],
+                select=metric,
+            ),
+            # The same key for every method: comparisons are paired.
+            key=jax.random.fold_in(jax.random.key(settings.seed), job.fold),
+            augment=settings.method(),
+            checkpoint=self._checkpoint(job),
+        )
+        if result.test is None or metric not in result.test or metric not in result.valid:
+            raise InputError(
+                f"dataset: {metric} is not defined on a part of fold {job.fold} of "
+                f"{settings.dataset}, a class is absent; use fewer folds"
+            )
+        return {
+            "key": fold_key,
+            "kind": "fold",
+            "run": run_key(settings),
+            "fold": job.fold,
+            "settings": values,
+            "seed": settings.seed,
+            "metric": metric,
+            "test": result.test[metric],
+            "validation": result.valid[metric],
+            "best_epoch": result.best_epoch,
+            "epochs": result.epochs,
+            "num_train": len(split.train),
+            "seconds": {"augment": result.augment_seconds, "train": result.seconds},
+            "data": self._data[settings.dataset][1],
+            "code": results.code_fingerprint(),
+            "versions": results.versions(),
+            "time": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        }
+
+    def forget(self, job: Job) -> None:
+        """Remove the checkpoint of a fold whose line is written."""
+        path = self._checkpoint(job)
+        if path is not None:
+            path.unlink(missing_ok=True)
+
+    def _checkpoint(self, job: Job) -> Path | None:
+        """Where a fold in progress is kept; short folds are sooner done again than kept."""
+        if self.checkpoints is None or job.settings.resolved()["epochs"] < WORTH_KEEPING:
+            return None
+        self.checkpoints.mkdir(parents=True, exist_ok=True)
+        return self.checkpoints / f"{self.key(job)}.ckpt"
+
+
+def missing(work: Sequence[Job], store: results.Store, bench: Workbench) -> list[Job]:
+    """The folds that have no line yet."""
+    return [job for job in work if bench.key(job) not in store]
+
+
+def shard(work: Sequence[Job], num_shards: int, index: int) -> list[Job]:
+    """Every ``num_shards``-th fold, from the ``index``-th on: the part of one machine."""
+    check(num_shards >= 1, f"num_shards: {num_shards} must be at least 1")
+    check(
+        0 <= index < num_shards,
+        f"shard: {index} is not from 0 to {num_shards - 1}, with num_shards={num_shards}",
+    )
+    return list(work[index::num_shards])
+
+
+def run(
+    work: Sequence[Job],
+    store: results.Store,
+    bench: Workbench,
+    *,
+    progress: Callable[[Sequence[Job]], Iterable[Job]] | None = None,
+) -> None:
+    """Do the folds that have no line yet and write theirs, one by one.
+
+    ``progress`` wraps the list of folds, as :func:`with_bar` does.
+    """
+    todo = missing(work, store, bench)
+    for job in todo if progress is None else progress(todo):
+        if bench.key(job) in store:  # another process was faster
+            continue
+        store.append(bench.run(job))
+        bench.forget(job)
+
+
+def with_bar(todo: Sequence[Job]) -> Iterator[Job]:
+    """The folds with a progress bar around them."""
+    from tqdm import tqdm
+
+    with tqdm(total=len(todo), unit="fold", disable=not todo, smoothing=0.1) as bar:
+        for job in todo:
+            bar.set_description(f"{job.settings.augment} fold {job.fold + 1}")
+            yield job
+            bar.update()
