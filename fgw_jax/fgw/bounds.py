@@ -20,9 +20,13 @@ def frank_wolfe_gap(problem: Problem, plan: jax.Array, num_rounds: int = 20) -> 
     rows = jnp.maximum(plan.sum(1), tiny)
     columns = jnp.maximum(plan.sum(0), tiny)
 
+    # <gradient - g, plan> along a line, with the product taken once: a round is two vector products.
+    weighted = gradient * plan
+    row_cost, column_cost = weighted.sum(1), weighted.sum(0)
+
     def average(_, g):
-        f = ((gradient - g[None, :]) * plan).sum(1) / rows
-        return ((gradient - f[:, None]) * plan).sum(0) / columns
+        f = (row_cost - plan @ g) / rows
+        return (column_cost - f @ plan) / columns
 
     g = jax.lax.fori_loop(0, num_rounds, average, jnp.zeros_like(problem.weights2))
     return jnp.vdot(gradient, plan) - dual_value(problem, gradient, g)

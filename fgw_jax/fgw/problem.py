@@ -113,6 +113,20 @@ class Problem:
         linear, quadratic = self.parts(plan)
         return linear + quadratic
 
+    def objective(self, plan: jax.Array) -> jax.Array:
+        """Eq. 1 at ``plan``, in as few operations as possible: for stopping tests.
+
+        Without the centring of :meth:`parts` it keeps fewer digits when structures are nearly
+        constant and large.
+        """
+        if self.q != 2:
+            return self.value(plan)
+        rows, columns = plan.sum(1), plan.sum(0)
+        squares = rows @ (self.structure1**2 @ rows) + columns @ (self.structure2**2 @ columns)
+        inner = (1.0 - self.alpha) * rows.sum() * self.cost
+        inner = inner - 2.0 * self.alpha * self.structure_product(plan)
+        return self.alpha * squares + jnp.vdot(inner, plan)
+
     def marginal_error(self, plan: jax.Array) -> jax.Array:
         """L1 error of the plan's marginals, the larger of the two sides."""
         rows = jnp.abs(plan.sum(1) - self.weights1).sum()

@@ -25,17 +25,21 @@ def project_rows(log_plan: jax.Array, weights: jax.Array) -> tuple[jax.Array, ja
 
     Rows are divided by their sum (Alg. 2, line 9). Returns the logarithm of the plan and the plan.
     """
-    top = jnp.max(log_plan, axis=1, keepdims=True)
-    scaled = jnp.exp(log_plan - top)
-    total = scaled.sum(1, keepdims=True)
-    plan = scaled * (weights[:, None] / total)
-    return log_plan - (top + jnp.log(total)) + safe_log(weights)[:, None], plan
+    return _project(log_plan, weights[:, None], axis=1)
 
 
 def project_columns(log_plan: jax.Array, weights: jax.Array) -> tuple[jax.Array, jax.Array]:
     """argmin of KL(pi | exp(log_plan)) over plans whose columns sum to ``weights`` ``[m]``."""
-    log_plan, plan = project_rows(log_plan.T, weights)
-    return log_plan.T, plan.T
+    return _project(log_plan, weights[None, :], axis=0)
+
+
+def _project(log_plan: jax.Array, weights: jax.Array, axis: int) -> tuple[jax.Array, jax.Array]:
+    top = log_plan.max(axis, keepdims=True)
+    scaled = jnp.exp(log_plan - top)
+    total = scaled.sum(axis, keepdims=True)
+    # Of a line without weight all entries are LOG_ZERO, too large for the shift to move them.
+    shift = safe_log(weights) - top - jnp.log(total)
+    return log_plan + shift, scaled * (weights / total)
 
 
 def sinkhorn(
