@@ -267,7 +267,7 @@ def draw(
 
 def main(values: absl_flags.FlagValues) -> None:
     """Measure, print both tables, draw."""
-    with flags.usage_errors():
+    with flags.usage_errors(values):
         out = flags.out_folder(values)
     jax.config.update("jax_enable_x64", True)
     pairs = random_pairs(values.num_pairs, values.num_nodes, values.seed)
@@ -288,11 +288,12 @@ def main(values: absl_flags.FlagValues) -> None:
     print(f"\nplots: {out / 'convergence.png'}")
 
 
-def _own_flags(values: absl_flags.FlagValues) -> None:
+def own_flags(values: absl_flags.FlagValues) -> None:
+    """Flags of this binary alone."""
     absl_flags.DEFINE_integer("num_pairs", 8, "Pairs of Proposition 2.", 1, flag_values=values)
     absl_flags.DEFINE_integer("num_nodes", 10, "Mean nodes of a graph.", 5, flag_values=values)
     absl_flags.DEFINE_integer("num_steps", 1000, "Sinkhorn steps.", 20, flag_values=values)
 
 
 if __name__ == "__main__":
-    flags.launch(main, ["alpha", "seed", "out"], _own_flags, alpha=0.95)
+    flags.launch(main, ["alpha", "seed", "out"], own_flags, alpha=0.95)

@@ -128,7 +128,7 @@ def launch(
 
 
 def _parse(argv: Sequence[str]) -> list[str]:
-    with usage_errors():
+    with usage_errors(absl_flags.FLAGS):
         try:
             rest = absl_flags.FLAGS(argv)
         except absl_flags.Error as error:
@@ -141,19 +141,16 @@ def _parse(argv: Sequence[str]) -> list[str]:
 
 
 @contextlib.contextmanager
-def usage_errors() -> Iterator[None]:
+def usage_errors(values: absl_flags.FlagValues) -> Iterator[None]:
     """Around what is checked before any work: our own errors end the program with code 2."""
     try:
         yield
     except (InputError, DataError) as error:
-        print(f"wrong use: {_with_dashes(str(error))}", file=sys.stderr)
+        message = str(error)
+        # Messages of the library name an argument first; on a command line it is a flag.
+        dashes = "--" if message.split(":")[0] in list(values) else ""
+        print(f"wrong use: {dashes}{message}", file=sys.stderr)
         sys.exit(WRONG)
-
-
-def _with_dashes(message: str) -> str:
-    """Messages of the library name an argument first; on a command line it is a flag."""
-    name = message.split(":")[0]
-    return f"--{message}" if name.isidentifier() and name in absl_flags.FLAGS else message
 
 
 def protocol(values: absl_flags.FlagValues) -> dict[str, Any]:

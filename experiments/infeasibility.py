@@ -19,8 +19,9 @@ import numpy as np
 from absl import flags as absl_flags
 
 from experiments import flags, paper
-from fgw_jax import Graph, Relaxed, Strict, datasets, distances
+from fgw_jax import Graph, Relaxed, Strict, datasets
 from fgw_jax.errors import InputError, check
+from fgw_jax.fgw.distances import distances
 from fgw_jax.training import results
 
 COLUMNS = tuple(paper.INFEASIBILITY)
@@ -106,7 +107,7 @@ def row(name: str, scores: dict[str, paper.Score], note: str = "") -> str:
 
 def main(values: absl_flags.FlagValues) -> None:
     """Solve the pairs by every solver, print the table, write a line."""
-    with flags.usage_errors():
+    with flags.usage_errors(values):
         check(0 <= values.alpha <= 1, f"alpha: {values.alpha} is not from 0 to 1")
         check(values.step_size > 0, f"step_size: {values.step_size} must be above 0")
         out = flags.out_folder(values)
@@ -153,7 +154,8 @@ def main(values: absl_flags.FlagValues) -> None:
         )
 
 
-def _own_flags(values: absl_flags.FlagValues) -> None:
+def own_flags(values: absl_flags.FlagValues) -> None:
+    """Flags of this binary alone."""
     absl_flags.DEFINE_integer("num_pairs", 1000, "Random pairs.", 1, flag_values=values)
     absl_flags.DEFINE_enum(
         "reference", "pot", ["pot", "strict"], "Whose strict values to compare with.",
@@ -165,7 +167,7 @@ if __name__ == "__main__":
     flags.launch(
         main,
         ["dataset", "data_dir", "alpha", "step_size", "seed", "out"],
-        _own_flags,
+        own_flags,
         dataset="PROTEINS",
         alpha=0.95,
         step_size=1.0,

@@ -30,7 +30,7 @@ from fgw_jax.training import cost, protocol, results, settings, summary
 def main(values: absl_flags.FlagValues) -> None:
     """Flags in, the library's work, result lines and a table out."""
     flags.use_compilation_cache(values.compilation_cache)
-    with flags.usage_errors():
+    with flags.usage_errors(values):
         out = flags.out_folder(values)
         runs = settings.expand(**flags.protocol(values))
         bench = protocol.Workbench(values.data_dir, out / "checkpoints")

@@ -29,7 +29,7 @@ from fgw_jax.training.summary import Lines
 
 def main(values: absl_flags.FlagValues) -> None:
     """List the runs of a table and do them."""
-    with flags.usage_errors():
+    with flags.usage_errors(values):
         out = flags.out_folder(values)
         known = (*sweeps.TABLES, *sweeps.COMMANDS)
         check(values.table is not None, f"table: name one of {', '.join(known)}")
@@ -41,13 +41,13 @@ def main(values: absl_flags.FlagValues) -> None:
         sys.exit(_command(values))
     store = results.Store(out / "results.jsonl")
     bench = protocol.Workbench(values.data_dir, out / "checkpoints")
-    with flags.usage_errors():
+    with flags.usage_errors(values):
         table = sweeps.chosen(values, values.table)
     for reason in table.refused:
         print(f"refused: {reason}")
     while True:
         plan = sweeps.plan(table, Lines(store.records()), values.tune, **overrides)
-        with flags.usage_errors():
+        with flags.usage_errors(values):
             bench.check(plan.runs)
             work = protocol.jobs(plan.runs, values.max_folds)
         part = protocol.shard(work, values.num_shards, values.shard)
@@ -73,7 +73,8 @@ def _command(values: absl_flags.FlagValues) -> int:
     return 0 if values.list else subprocess.run(command, check=False).returncode  # noqa: S603
 
 
-def _own_flags(values: absl_flags.FlagValues) -> None:
+def own_flags(values: absl_flags.FlagValues) -> None:
+    """Flags of this binary alone."""
     absl_flags.DEFINE_string("table", None, "The table to fill.", flag_values=values)
     absl_flags.DEFINE_bool("list", False, "Only list the runs.", flag_values=values)
     absl_flags.DEFINE_integer("num_shards", 1, "Parts of the sweep.", flag_values=values)
@@ -86,4 +87,4 @@ def _own_flags(values: absl_flags.FlagValues) -> None:
 
 
 if __name__ == "__main__":
-    flags.launch(main, flags.PLACES, _own_flags)
+    flags.launch(main, flags.PLACES, own_flags)

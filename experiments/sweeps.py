@@ -124,7 +124,7 @@ def _figure(name: str, title: str, field: str, values: Sequence[Any], methods: S
 def _gmixup(name: str, title: str, datasets: Sequence[str], estimators: Sequence[str]) -> Table:
     cells = []
     for dataset, backbone in itertools.product(datasets, paper.MPNNS):
-        place = {"dataset": dataset, "backbone": backbone}
+        place: dict[str, Any] = {"dataset": dataset, "backbone": backbone}
         row = f"{dataset} {NAMES[backbone]}"
         plain = Settings(augment="gmixup", **place)
         cells.append(Cell(row, "G-Mixup", plain, paper.MAIN[dataset, backbone, "gmixup"]))
@@ -203,10 +203,10 @@ def variants(settings: Settings, tune: Sequence[str]) -> list[Settings]:
         grid["alpha"] = ALPHAS
     if "step_size" in tune and "step_size" in options and settings.step_size is None:
         grid["step_size"] = STEP_SIZES
-    return [
-        dataclasses.replace(settings, **dict(zip(grid, values, strict=True)))
-        for values in itertools.product(*grid.values())
+    chosen: list[dict[str, Any]] = [
+        dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())
     ]
+    return [dataclasses.replace(settings, **fields) for fields in chosen]
 
 
 def training_grid(settings: Settings) -> list[Settings]:
@@ -265,7 +265,8 @@ def plan(table: Table, lines: Lines, tune: Sequence[str] = (), **overrides: Any)
     backbone are those with the best vanilla validation, once its whole grid has run.
     """
     runs: dict[str, Settings] = {}
-    cells, waiting = [], 0
+    cells: list[tuple[Cell, tuple[Settings, ...]]] = []
+    waiting = 0
     for cell in table.cells:
         settings = dataclasses.replace(cell.settings, **overrides)
         if "training" in tune:
@@ -321,7 +322,9 @@ def overrides(values: absl_flags.FlagValues) -> dict[str, Any]:
     """What :func:`plan` takes, checked."""
     for name in values.tune:
         check(name in TUNABLE, f"tune: cannot tune {name!r}; choose from {', '.join(TUNABLE)}")
-    given = {name: values[name].value for name in OVERRIDES if values[name].value is not None}
+    given: dict[str, Any] = {
+        name: values[name].value for name in OVERRIDES if values[name].value is not None
+    }
     if "training" in values.tune:
         for name in ("batch_size", "learning_rate"):
             check(name not in given, f"{name}: --tune=training chooses it; leave one of them out")

@@ -14,6 +14,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from absl import flags as absl_flags
@@ -47,7 +48,7 @@ class Shown:
 
 def vanilla_of(settings: Settings) -> Settings:
     """The run without augmentation on the same folds."""
-    cleared: dict[str, None] = dict.fromkeys(METHOD_OPTIONS)
+    cleared: dict[str, Any] = dict.fromkeys(METHOD_OPTIONS)
     return dataclasses.replace(settings, augment="vanilla", **cleared)
 
 
@@ -227,7 +228,7 @@ def claims_table(shown: Sequence[Shown]) -> str:
 
 def main(values: absl_flags.FlagValues) -> None:
     """Read lines, write tables."""
-    with flags.usage_errors():
+    with flags.usage_errors(values):
         names = values.table or [name for name in sweeps.TABLES if name != "combinations"]
         tables = [sweeps.chosen(values, name) for name in names]
         out = flags.out_folder(values)
@@ -253,7 +254,8 @@ def main(values: absl_flags.FlagValues) -> None:
     print(text)
 
 
-def _own_flags(values: absl_flags.FlagValues) -> None:
+def own_flags(values: absl_flags.FlagValues) -> None:
+    """Flags of this binary alone."""
     absl_flags.DEFINE_list(
         "table", [], "Tables to show (default: all).", flag_values=values
     )  # fmt: skip
@@ -265,4 +267,4 @@ def _own_flags(values: absl_flags.FlagValues) -> None:
 
 
 if __name__ == "__main__":
-    flags.launch(main, ["out"], _own_flags)
+    flags.launch(main, ["out"], own_flags)

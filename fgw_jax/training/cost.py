@@ -52,7 +52,8 @@ class Estimate:
 def estimate(todo: Sequence[Job], store: results.Store, bench: Workbench) -> Estimate:
     """Cost of the folds still to do."""
     seen = _rates(store.records())
-    folds, compiled = 0.0, {}
+    folds = 0.0
+    compiled: dict[tuple[Any, ...], float] = {}
     for job in todo:
         settings, data = job.settings, bench.data(job.settings.dataset)
         values = settings.resolved()

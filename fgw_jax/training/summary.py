@@ -13,7 +13,7 @@ from fgw_jax.training import results
 from fgw_jax.training.settings import Settings
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class Summary:
     """The folds of one run that are there.
 

@@ -1,0 +1,164 @@
+"""Cross-validation fold by fold: the same lines whatever the order, the breaks, the shards."""
+
+import json
+
+import numpy as np
+import pytest
+
+from fgw_jax import Graph, datasets
+from fgw_jax.datasets import Split
+from fgw_jax.errors import DataError, InputError
+from fgw_jax.training import cost, protocol, results, summary
+from fgw_jax.training.settings import Settings, expand
+
+SMALL = {"num_layers": 1, "hidden": 4, "epochs": 2, "batch_size": 16, "folds": 3}
+
+
+@pytest.fixture(scope="module")
+def data():
+    """Random graphs whose features give the class away."""
+    plain = datasets.synthetic(num_graphs=36, size=6, seed=1)
+    graphs = [
+        Graph.from_adjacency(graph.adjacency, np.full((graph.num_nodes, 1), 2.0 * label - 1))
+        for graph, label in plain
+    ]
+    return datasets.Dataset(graphs, plain.labels, name="mine")
+
+
+@pytest.fixture(scope="module")
+def bench(data):
+    return protocol.Workbench(own=[data])
+
+
+@pytest.fixture(scope="module")
+def runs():
+    return expand(["vanilla", "ifmixup"], dataset="mine", **SMALL)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(bench, runs, tmp_path_factory):
+    store = results.Store(tmp_path_factory.mktemp("whole") / "results.jsonl")
+    protocol.run(protocol.jobs(runs), store, bench)
+    return store
+
+
+def scores(store):
+    return {r["key"]: (r["test"], r["validation"], r["best_epoch"]) for r in store.records()}
+
+
+def test_a_line_says_what_ran(undisturbed, bench, runs, data):
+    lines = [json.loads(line) for line in undisturbed.path.read_text().splitlines()]
+    assert [(line["settings"]["augment"], line["fold"]) for line in lines] == [
+        (run.augment, fold) for run in runs for fold in range(3)
+    ]
+    first = lines[0]
+    assert first["settings"] == runs[0].resolved()
+    assert first["data"] == data.fingerprint()
+    assert first["code"] == results.code_fingerprint()
+    assert first["versions"]["jax"]
+    assert first["metric"] == "accuracy"
+    assert first["epochs"] == 2
+    assert set(first["seconds"]) == {"augment", "train"}
+    size = len(bench.splits(runs[0])[0].test)
+    assert first["test"] * size == pytest.approx(round(first["test"] * size))
+
+
+def test_stopped_and_resumed_ends_with_the_same_lines(undisturbed, bench, runs, tmp_path):
+    store = results.Store(tmp_path / "results.jsonl")
+    work = protocol.jobs(runs)
+    protocol.run(work[:2], store, bench)
+    before = store.path.read_bytes()
+    protocol.run(work, results.Store(store.path), bench)
+    assert store.path.read_bytes().startswith(before)
+    assert scores(store) == scores(undisturbed)
+    done = store.path.read_bytes()
+    protocol.run(work, results.Store(store.path), bench)
+    assert store.path.read_bytes() == done
+
+
+def test_shards_in_any_order_make_the_same_lines(undisturbed, bench, runs, tmp_path):
+    work = protocol.jobs(runs)
+    parts = [protocol.shard(work, 2, i) for i in (1, 0)]
+    assert sorted(map(work.index, parts[0] + parts[1])) == list(range(len(work)))
+    store = results.Store(tmp_path / "results.jsonl")
+    for part in parts:
+        protocol.run(part[::-1], store, bench)
+    assert scores(store) == scores(undisturbed)
+    for bad in ((0, 0), (2, 2), (2, -1)):
+        with pytest.raises(InputError, match="shard"):
+            protocol.shard(work, *bad)
+
+
+def test_first_folds_only_and_the_rest_later(bench, runs):
+    some = protocol.jobs(runs, max_folds=1)
+    assert [job.fold for job in some] == [0, 0]
+    assert {bench.key(job) for job in some} <= {bench.key(job) for job in protocol.jobs(runs)}
+    with pytest.raises(InputError, match="max_folds: 0"):
+        protocol.jobs(runs, max_folds=0)
+
+
+def test_label_noise_reaches_training_only(bench):
+    longer = SMALL | {"epochs": 40, "learning_rate": 0.02}
+    clean = bench.run(protocol.Job(Settings(dataset="mine", **longer), 0))
+    noisy = bench.run(protocol.Job(Settings(dataset="mine", label_noise=1.0, **longer), 0))
+    # Every training label is switched: what is learned is the opposite of clean validation labels.
+    assert noisy["validation"] < clean["validation"]
+    assert noisy["run"] != clean["run"]
+
+
+def test_scaffold_repeats_the_published_split_with_other_seeds(data):
+    order = np.arange(len(data))
+    split = Split(order[:20], order[20:28], order[28:])
+    molecules = data.replace(name="ogbg-mine", split=split)
+    bench = protocol.Workbench(own=[molecules])
+    run = Settings(dataset="ogbg-mine", **(SMALL | {"folds": 2}))
+    assert [s is split for s in bench.splits(run)] == [True, True]
+    lines = [bench.run(job) for job in protocol.jobs([run])]
+    assert {line["metric"] for line in lines} == {"auroc"}
+    assert len({line["key"] for line in lines}) == 2
+
+
+def test_what_cannot_be_split_or_found_shows_before_any_work(bench, tmp_path):
+    with pytest.raises(InputError, match="folds: the smallest class has 18 graphs"):
+        bench.check([Settings(dataset="mine", folds=19)])
+    with pytest.raises(InputError, match="no split was published"):
+        bench.check([Settings(dataset="mine", protocol="scaffold")])
+    (tmp_path / "file").write_text("")
+    with pytest.raises(DataError, match="data_dir"):
+        protocol.Workbench(tmp_path / "file").check([Settings(dataset="MUTAG")])
+
+
+def test_tables_of_what_ran(undisturbed, runs):
+    lines = summary.Lines(undisturbed.records())
+    found = [lines.find(run) for run in runs]
+    text = summary.summary_table(found)
+    assert text.count("3 of 3") == 2
+    assert f"{found[0].mean:.2f} ({found[0].deviation:.2f})" in text
+    assert found[0].mean == pytest.approx(
+        100 * np.mean([r["test"] for r in undisturbed.records()[:3]])
+    )
+    assert "ifmixup" in summary.seconds_table(found)
+    assert lines.find(Settings(dataset="mine", epochs=7)) is None
+    best = lines.best(runs)
+    assert best.validation.mean() == max(f.validation.mean() for f in found)
+    assert summary.paired_test(found[0], found[0]) == 1.0
+    assert 0 <= summary.paired_test(*found) <= 1
+
+
+def test_lines_of_two_copies_of_the_data_are_not_mixed(undisturbed):
+    records = undisturbed.records()
+    altered = {**records[1], "data": "other"}
+    with pytest.raises(DataError, match="two different copies"):
+        summary.Lines([records[0], altered])
+
+
+def test_the_estimate_follows_what_ran(undisturbed, bench, runs, tmp_path):
+    work = protocol.jobs(runs)
+    empty = results.Store(tmp_path / "none.jsonl")
+    assert cost.describe([], empty, bench) == "all lines are there"
+    assert cost.describe(work, empty, bench).startswith("about")
+    seconds = [r["seconds"]["train"] for r in undisturbed.records()]
+    known = cost.estimate(work, undisturbed, bench).folds
+    assert 3 * min(seconds) <= known <= 6 * max(seconds) + 1
+    assert "6 folds to do" in cost.listing(runs, work, empty, bench)
+    assert cost.listing(runs, [], undisturbed, bench).count("done") == 2
