@@ -1,8 +1,12 @@
 """A dataset small enough for whole runs in seconds, in TU's layout."""
 
+import json
 import os
+import random
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -56,5 +60,36 @@ def python():
             text=True,
             timeout=timeout,
         )
+
+    return run
+
+
+@pytest.fixture
+def kill_three_times():
+    """Start ``python ...`` and SIGKILL it after a few new lines, three times; the keys left."""
+
+    def run(arguments, lines):
+        draw, seen = random.Random(0), set()
+        for kill in range(3):
+            process = subprocess.Popen(
+                [sys.executable, *map(str, arguments)],
+                cwd=ROOT,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            )
+            goal = len(seen) + 1 + kill
+            while process.poll() is None and (
+                not lines.exists() or lines.read_bytes().count(b"\n") < goal
+            ):
+                time.sleep(0.002)
+            time.sleep(draw.random() * 0.02)
+            os.kill(process.pid, signal.SIGKILL)
+            process.wait()
+            found = lines.read_bytes().split(b"\n")[:-1]
+            now = {json.loads(line)["key"] for line in found}
+            assert len(now) == len(found), "a line is doubled"
+            assert seen <= now, "a line is lost"
+            seen = now
+        return seen
 
     return run
