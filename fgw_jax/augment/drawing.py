@@ -21,6 +21,28 @@ def generator(key: jax.Array) -> np.random.Generator:
     return np.random.default_rng(np.asarray(key).ravel().tolist())
 
 
+def choose(
+    rng: np.random.Generator, owner: np.ndarray, count: int, ratio: float, leave: int = 0
+) -> np.ndarray:
+    """Positions of ``ratio`` of each graph's items, drawn evenly.
+
+    A graph's number is rounded up or down at random, so that its mean is exact.
+
+    Args:
+        rng: generator.
+        owner: ``[E]`` graph of each item, in rising order.
+        count: number of graphs.
+        ratio: share to choose.
+        leave: items of each graph that are never chosen.
+    """
+    sizes = np.bincount(owner, minlength=count)
+    wanted = np.floor(ratio * sizes + rng.random(count)).astype(np.int64)
+    wanted = np.minimum(wanted, sizes - leave)
+    order = np.lexsort((rng.random(len(owner)), owner))
+    rank = np.arange(len(owner)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    return order[rank < wanted[owner]]
+
+
 def check_share(name: str, value: float, *, below_one: bool = False) -> None:
     """Refuse a number outside [0, 1] (or [0, 1))."""
     inside = 0 <= value < 1 or (value == 1 and not below_one)

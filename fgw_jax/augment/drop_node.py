@@ -11,7 +11,7 @@ import numpy as np
 
 from fgw_jax.augment import drawing
 from fgw_jax.augment.base import Augmentation
-from fgw_jax.augment.drop_edge import follow
+from fgw_jax.augment.drop_edge import follow, random_round
 from fgw_jax.augment.rebuild import rebuild
 from fgw_jax.datasets.dataset import Dataset
 from fgw_jax.graphs import Batch
@@ -19,14 +19,15 @@ from fgw_jax.graphs import Batch
 
 @dataclasses.dataclass(frozen=True)
 class DropNode(Augmentation):
-    """Each node is removed, edges included, with probability ``ratio``.
+    """``ratio`` of a graph's nodes are removed with their edges.
 
-    A graph is never emptied: the node with the largest draw stays. The remaining weights are
-    scaled to sum to one.
+    The number of removed nodes is ``ratio n``, rounded up or down at random so that its mean is
+    exact, and at most n - 1: a graph is never emptied. The remaining weights are scaled to sum to
+    one.
 
     Attributes:
-        ratio: expected share of removed nodes. The paper does not print its own; 0.2 is the share
-            of GraphCL.
+        ratio: share of removed nodes. The paper does not print its own; 0.2 is the share of
+            GraphCL.
 
     >>> import jax
     >>> from fgw_jax import datasets
@@ -45,19 +46,21 @@ class DropNode(Augmentation):
     def __call__(self, key: jax.Array, dataset: Dataset) -> Dataset:
         """One draw for the whole dataset: every graph replaced by its dropped version."""
         sizes = np.array([graph.num_nodes for graph in dataset.graphs])
-        starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
-        draws = drawing.generator(key).random(sizes.sum())
-        keep = (draws >= self.ratio) | (
-            draws == np.repeat(np.maximum.reduceat(draws, starts), sizes)
-        )
-        kept = [np.flatnonzero(part) for part in np.split(keep, starts[1:])]
+        owner = np.repeat(np.arange(len(sizes)), sizes)
+        keep = np.ones(len(owner), bool)
+        keep[drawing.choose(drawing.generator(key), owner, len(sizes), self.ratio, leave=1)] = False
+        kept = [np.flatnonzero(part) for part in np.split(keep, np.cumsum(sizes)[:-1])]
         return drawing.replace_graphs(dataset, rebuild(dataset, kept=kept), self.name)
 
     def on_graphs(self, key: jax.Array, batch: Batch) -> Batch:
         """Mask nodes of a padded batch and clear their weights, features and edges."""
-        draws = jnp.where(batch.mask, jax.random.uniform(key, batch.mask.shape), -1.0)
-        keep = (draws >= self.ratio) | (draws == draws.max(-1, keepdims=True))
-        return keep_nodes(batch, keep & batch.mask)
+        draw_key, round_key = jax.random.split(key)
+        mask = jnp.asarray(batch.mask)
+        draws = jnp.where(mask, jax.random.uniform(draw_key, mask.shape), 2.0)
+        rank = jnp.argsort(jnp.argsort(draws, axis=-1), axis=-1)
+        sizes = mask.sum(-1)
+        removed = jnp.minimum(random_round(round_key, self.ratio * sizes), sizes - 1)
+        return keep_nodes(batch, mask & (rank >= removed[:, None]))
 
 
 def keep_nodes(batch: Batch, keep: jax.Array) -> Batch:

@@ -33,6 +33,7 @@ class ManifoldMixup(Augmentation):
     ) -> tuple[jax.Array, jax.Array]:
         """Mix ``[B, h]`` and ``[B, C]``; rows outside ``mask`` ``[B]`` stay and lend nothing."""
         order_key, lam_key = jax.random.split(key)
+        representations, labels = jnp.asarray(representations), jnp.asarray(labels)
         mask = jnp.asarray(mask).astype(bool)
         draws = jnp.where(mask, jax.random.uniform(order_key, mask.shape), 2.0)
         shuffled = jnp.argsort(draws)  # the real rows first, in random order

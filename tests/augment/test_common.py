@@ -1,0 +1,274 @@
+"""What every augmentation promises: one row a method, a new one joins METHODS and is tested."""
+
+import dataclasses
+
+import jax
+import numpy as np
+import pytest
+
+from fgw_jax import Dataset, Graph, augment
+from fgw_jax.errors import InputError
+from fgw_jax.graphs import Batch
+
+#: methods that change graphs in place, drawn anew at every training step
+PER_STEP = {"dropedge", "dropnode", "attrmask", "subgraph"}
+#: methods whose call leaves the graphs alone
+IDENTITY = {"vanilla", "mmixup"}
+#: methods that append graphs mixed across classes
+MIXING = set(augment.METHODS) - PER_STEP - IDENTITY
+#: of those, methods whose graphs have 0/1 edges, by a threshold or by chance
+DECODED = MIXING - {"ifmixup"}
+
+NUM_GRAPHS = 12
+
+
+def random_graphs(rng, count=NUM_GRAPHS, low=5, high=9, structure="adjacency"):
+    """Connected graphs of one padded size, so that each solver compiles once."""
+    graphs = []
+    for _ in range(count):
+        n = int(rng.integers(low, high))
+        upper = np.triu(rng.random((n, n)) < 0.4, 1)
+        upper[np.arange(n - 1), np.arange(1, n)] = True
+        features = np.eye(3)[rng.integers(3, size=n)]
+        graphs.append(Graph.from_adjacency(upper | upper.T, features, structure=structure))
+    return graphs
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(0)
+    return Dataset(random_graphs(rng), np.arange(NUM_GRAPHS) % 3, num_classes=3)
+
+
+@pytest.fixture(scope="module")
+def results(data):
+    """Each method's result, made once."""
+    made = {}
+
+    def result(name, seed=0):
+        if (name, seed) not in made:
+            made[name, seed] = method(name)(jax.random.key(seed), data)
+        return made[name, seed]
+
+    return result
+
+
+def method(name):
+    fields = {"ratio": 0.5} if name in MIXING else {}
+    return augment.make(name, **fields)
+
+
+every = pytest.mark.parametrize("name", augment.METHODS)
+mixing = pytest.mark.parametrize("name", sorted(MIXING))
+per_step = pytest.mark.parametrize("name", sorted(PER_STEP))
+
+
+@every
+def test_labels_are_rows_on_the_simplex(name, results):
+    out = results(name)
+    assert out.labels.shape == (len(out), 3)
+    assert (out.labels >= 0).all()
+    np.testing.assert_allclose(out.labels.sum(1), 1, atol=1e-6)
+
+
+@every
+def test_graphs_are_symmetric_finite_and_without_loops(name, results):
+    for graph in results(name).graphs:
+        np.testing.assert_array_equal(graph.adjacency, graph.adjacency.T)
+        np.testing.assert_allclose(graph.structure, graph.structure.T, atol=1e-6)
+        assert not np.diagonal(graph.adjacency).any()
+        assert all(np.isfinite(x).all() for x in (graph.structure, graph.features))
+        assert graph.adjacency.dtype == graph.features.dtype == graph.weights.dtype == np.float32
+        assert graph.num_nodes == len(graph.mask) >= 1
+        np.testing.assert_allclose(graph.weights.sum(), 1, atol=1e-6)
+
+
+@every
+def test_originals_stay_in_front_and_new_graphs_name_their_parents(name, results, data):
+    out = results(name)
+    if name in PER_STEP:
+        assert len(out) == len(data)
+        assert [origin.parents for origin in out.origins] == [(i,) for i in range(len(data))]
+        np.testing.assert_array_equal(out.labels, data.soft_labels())
+        return
+    assert len(out) == (round(1.5 * len(data)) if name in MIXING else len(data))
+    assert all(a is b for a, b in zip(out.graphs, data.graphs, strict=False))
+    assert out.origins[: len(data)] == (None,) * len(data)
+    rows = data.soft_labels()
+    for origin, label in zip(out.origins[len(data) :], out.labels[len(data) :], strict=True):
+        assert origin.method == method(name).name
+        assert 0 <= origin.lam <= 1
+        if origin.parents:  # G-Mixup has classes for parents
+            first, second = origin.parents
+            assert data.labels[first] != data.labels[second]
+            np.testing.assert_allclose(
+                label, origin.lam * rows[first] + (1 - origin.lam) * rows[second], atol=1e-6
+            )
+
+
+@mixing
+def test_every_pair_of_classes_is_mixed_evenly(name, results, data):
+    new = results(name).labels[len(data) :]
+    # Six graphs of three pairs: each class has no part in two of them (or more, if lam is 0 or 1).
+    assert ((new == 0).sum(0) >= 2).all()
+
+
+@every
+def test_the_same_key_gives_the_same_bits_and_another_key_others(name, results, data):
+    again = method(name)(jax.random.key(0), data)
+    assert again.fingerprint() == results(name).fingerprint()
+    assert again.origins == results(name).origins
+    other = results(name, seed=1)
+    assert (other.fingerprint() == again.fingerprint()) == (name in IDENTITY)
+
+
+@every
+def test_the_training_set_itself_is_left_as_it_was(name, results, data):
+    rng = np.random.default_rng(0)
+    fresh = Dataset(random_graphs(rng), np.arange(NUM_GRAPHS) % 3, num_classes=3)
+    results(name)
+    assert data.fingerprint() == fresh.fingerprint()
+
+
+@every
+def test_graphs_outside_the_training_set_are_never_read(name, results, data):
+    # The training graphs lie between poisoned ones; any look at those would spread NaN.
+    bad = dataclasses.replace(
+        data.graphs[0],
+        adjacency=np.full_like(data.graphs[0].adjacency, np.nan),
+        structure=np.full_like(data.graphs[0].structure, np.nan),
+        features=np.full_like(data.graphs[0].features, np.nan),
+    )
+    graphs, labels = [], []
+    for graph, label in data:
+        graphs += [graph, bad]
+        labels += [label, (label + 1) % 3]
+    whole = Dataset(graphs, labels, num_classes=3)
+    train = whole[np.arange(0, 2 * len(data), 2)]
+    out = method(name)(jax.random.key(0), train)
+    assert out.fingerprint() == results(name).fingerprint()
+
+
+@pytest.mark.parametrize("name", sorted(DECODED))
+def test_made_graphs_have_whole_edges_and_no_isolated_nodes(name, results, data):
+    for graph in results(name).graphs[len(data) :]:
+        assert set(np.unique(graph.adjacency)) <= {0, 1}
+        assert graph.adjacency.any(1).all()
+        np.testing.assert_array_equal(graph.structure, graph.adjacency)
+
+
+@every
+def test_padded_graphs_are_read_without_their_padding(name, data, results):
+    padded = Dataset([g.pad(8) for g in data.graphs], data.labels, num_classes=3)
+    out = method(name)(jax.random.key(0), padded)
+    for a, b in zip(out.graphs, results(name).graphs, strict=True):
+        np.testing.assert_allclose(a.unpad().features, b.features, atol=1e-5)
+        np.testing.assert_allclose(a.unpad().adjacency, b.adjacency, atol=1e-5)
+
+
+@every
+def test_soft_labels_go_in_as_well(name, data):
+    soft = data.replace(labels=data.soft_labels())
+    out = method(name)(jax.random.key(0), soft)
+    np.testing.assert_allclose(out.labels.sum(1), 1, atol=1e-6)
+
+
+@every
+def test_single_nodes_and_edgeless_graphs(name):
+    graphs = [Graph.from_edges([], n, np.ones((n, 3))) for n in (1, 1, 5, 6)]
+    out = method(name)(jax.random.key(0), Dataset(graphs, [0, 1, 0, 1]))
+    for graph in out.graphs:
+        assert graph.num_nodes >= 1
+        assert not graph.adjacency.any()
+        assert np.isfinite(graph.features).all()
+        np.testing.assert_allclose(graph.weights.sum(), 1, atol=1e-6)
+
+
+@every
+def test_one_class_alone_is_refused_only_where_mixing_needs_two(name, data):
+    alone = data.replace(labels=np.zeros(len(data), int), num_classes=3)
+    if name in MIXING:
+        with pytest.raises(InputError, match="dataset: .*class"):
+            method(name)(jax.random.key(0), alone)
+    else:
+        assert len(method(name)(jax.random.key(0), alone)) == len(data)
+
+
+@mixing
+def test_ratio_zero_adds_nothing_and_a_negative_one_is_refused(name, data):
+    out = augment.make(name, ratio=0)(jax.random.key(0), data)
+    assert len(out) == len(data)
+    assert out.labels.shape == (len(data), 3)
+    with pytest.raises(InputError, match="ratio"):
+        augment.make(name, ratio=-0.1)
+    with pytest.raises(InputError, match="beta_k"):
+        augment.make(name, beta_k=0)
+
+
+@every
+def test_methods_are_values_that_a_compiled_step_can_close_over(name):
+    assert hash(method(name)) == hash(method(name))
+    assert method(name) == method(name)
+
+
+@every
+def test_hooks_inside_the_step_keep_shapes_and_padding(name, data):
+    batch = Batch.stack(data.graphs, 10)
+    made = method(name)
+    out = jax.jit(made.on_graphs)(jax.random.key(0), batch)
+    out = jax.tree.map(np.asarray, out)
+    for field in dataclasses.fields(Batch):
+        old, new = getattr(batch, field.name), getattr(out, field.name)
+        assert (old.shape, old.dtype) == (new.shape, new.dtype)
+        if name not in PER_STEP:
+            np.testing.assert_array_equal(old, new)
+    assert not (out.mask & ~batch.mask).any()
+    assert out.mask.any(1).all()
+    outside = ~out.mask
+    for values in (out.weights, out.features, out.adjacency, out.structure):
+        assert not values[outside].any()
+    np.testing.assert_array_equal(out.adjacency, np.swapaxes(out.adjacency, 1, 2))
+    np.testing.assert_allclose(out.weights.sum(1), 1, atol=1e-6)
+
+
+@per_step
+def test_the_loop_gets_the_originals_and_draws_anew_at_every_step(name, data):
+    made = method(name)
+    assert made.per_step
+    prepared = made.prepare(jax.random.key(0), data)
+    assert prepared.graphs == data.graphs
+    assert prepared.labels.shape == (len(data), 3)
+    batch = Batch.stack(data.graphs)
+    first, again, other = (made.on_graphs(jax.random.key(k), batch) for k in (0, 0, 1))
+    same = jax.tree.map(np.array_equal, first, again)
+    assert all(jax.tree.leaves(same))
+    assert not all(jax.tree.leaves(jax.tree.map(np.array_equal, first, other)))
+
+
+@per_step
+def test_graphs_without_real_nodes_stay_empty(name, data):
+    batch = Batch.stack(data.graphs[:2], 10)
+    empty = jax.tree.map(lambda x: np.concatenate([x, np.zeros_like(x)]), batch)
+    out = method(name).on_graphs(jax.random.key(0), empty)
+    for values in jax.tree.leaves(out):
+        assert not np.asarray(values)[2:].any()
+        assert np.isfinite(np.asarray(values, float)).all()
+
+
+@per_step
+def test_other_structures_are_computed_anew_on_the_host(name):
+    rng = np.random.default_rng(1)
+    data = Dataset(random_graphs(rng, 4, structure="shortest_path"), [0, 1, 0, 1])
+    for graph in method(name)(jax.random.key(0), data).graphs:
+        expected = Graph.from_adjacency(graph.adjacency, structure="shortest_path").structure
+        np.testing.assert_array_equal(graph.structure, expected)
+
+
+def test_a_structure_that_does_not_follow_from_the_adjacency_is_refused():
+    rng = np.random.default_rng(1)
+    graphs = [
+        dataclasses.replace(g, structure=(g.adjacency * 7).astype(np.float32))
+        for g in random_graphs(rng, 4)
+    ]
+    with pytest.raises(InputError, match="structure"):
+        augment.DropEdge()(jax.random.key(0), Dataset(graphs, [0, 1, 0, 1]))

@@ -1,0 +1,67 @@
+"""The table of methods by flag spelling, and which backbone reads what."""
+
+import subprocess
+import sys
+
+import pytest
+
+from fgw_jax import Relaxed, Strict, augment
+from fgw_jax.errors import InputError
+
+CONTRACT = {
+    "vanilla": "Vanilla",
+    "dropedge": "DropEdge",
+    "dropnode": "DropNode",
+    "mmixup": "ManifoldMixup",
+    "ifmixup": "IfMixup",
+    "gmixup": "GMixup",
+    "fgwmixup": "FGWMixup",
+    "fgwmixup_star": "FGWMixup",
+}
+
+
+@pytest.mark.parametrize("name", CONTRACT)
+def test_the_paper_s_methods_go_by_their_flag_spelling(name):
+    assert type(augment.make(name)) is getattr(augment, CONTRACT[name])
+
+
+def test_the_two_variants_differ_in_their_solver():
+    assert isinstance(augment.make("fgwmixup").solver, Strict)
+    assert isinstance(augment.make("fgwmixup_star").solver, Relaxed)
+    solver = Relaxed(step_size=2.0)
+    assert augment.make("fgwmixup_star", solver=solver, ratio=0.1).solver is solver
+
+
+def test_fields_are_set_and_unknown_names_are_refused_with_what_there_is():
+    assert augment.make("gmixup_gw", ratio=0.5) == augment.GMixup(ratio=0.5, estimator="gw")
+    with pytest.raises(InputError, match="no such method 'gmix'.*gmixup"):
+        augment.make("gmix")
+    with pytest.raises(InputError, match="rate: no field of dropedge; it has ratio"):
+        augment.make("dropedge", rate=0.1)
+    with pytest.raises(InputError, match="it has none"):
+        augment.make("vanilla", ratio=0.1)
+
+
+@pytest.mark.parametrize("backbone", ["vgcn", "vgin", "graphormer", "graphormer_gd"])
+@pytest.mark.parametrize("name", augment.METHODS)
+def test_only_continuous_edges_and_shortest_paths_do_not_go_together(name, backbone):
+    if name == "ifmixup" and backbone.startswith("graphormer"):
+        with pytest.raises(InputError, match="continuous edge weights.*shortest paths.*use vgcn"):
+            augment.check_compatible(name, backbone)
+    else:
+        augment.check_compatible(name, backbone)
+        augment.check_compatible(augment.make(name), backbone)
+
+
+def test_a_name_the_room_does_not_have_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
+        _ = augment.Nothing
+
+
+def test_the_table_alone_loads_no_solver():
+    code = (
+        "import sys; import fgw_jax.augment as a; a.make('dropedge'); "
+        "print('fgw_jax.fgw' in sys.modules)"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
+    assert out.stdout.strip() == "False", out.stderr
