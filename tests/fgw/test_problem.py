@@ -1,0 +1,109 @@
+"""Eq. 1 against the fourfold sum written out, autodiff and POT."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import ot
+import pytest
+
+from fgw_jax import Graph
+from fgw_jax.errors import InputError
+from fgw_jax.fgw.problem import feature_costs, from_graphs
+
+
+def random_graph(rng, n, d=3):
+    weights = rng.uniform(0.2, 1.0, n)
+    matrix = rng.uniform(0, 2, (n, n))
+    return Graph.from_adjacency(
+        matrix + matrix.T, rng.normal(size=(n, d)), measure=weights, structure=matrix + matrix.T
+    )
+
+
+def fourfold_sum(g1, g2, plan, alpha, q):
+    """Eq. 1 to the letter, a tensor of four indices."""
+    d = np.linalg.norm(g1.features[:, None] - g2.features[None], axis=-1) ** q
+    a = np.abs(g1.structure[:, None, :, None] - g2.structure[None, :, None, :]) ** q
+    cost = (1 - alpha) * d[:, :, None, None] + alpha * a
+    return np.einsum("ijkl,ij,kl->", cost, plan, plan)
+
+
+@pytest.mark.parametrize("q", [1, 2])
+@pytest.mark.parametrize("alpha", [0.0, 0.3, 1.0])
+@pytest.mark.parametrize("feasible", [True, False])
+def test_value_is_the_fourfold_sum(rng, x64, q, alpha, feasible):
+    g1, g2 = random_graph(rng, 5), random_graph(rng, 4)
+    plan = np.outer(g1.weights, g2.weights)
+    if not feasible:
+        plan = plan * rng.uniform(0.5, 1.5, plan.shape)
+    cost = "sqeuclidean" if q == 2 else "euclidean"
+    problem = from_graphs(g1, g2, alpha, q, cost)
+    linear, quadratic = problem.parts(jnp.asarray(plan))
+    expected = fourfold_sum(g1, g2, plan, alpha, q)
+    np.testing.assert_allclose(linear + quadratic, expected, rtol=1e-10)
+    np.testing.assert_allclose(problem.value(jnp.asarray(plan)), expected, rtol=1e-10)
+    np.testing.assert_allclose(problem.objective(jnp.asarray(plan)), expected, rtol=1e-10)
+    if alpha == 0.0:
+        assert quadratic == 0
+    if alpha == 1.0:
+        assert linear == 0
+
+
+def test_value_is_function_plus_constant_on_feasible_plans(rng, x64):
+    g1, g2 = random_graph(rng, 6), random_graph(rng, 5)
+    problem = from_graphs(g1, g2, 0.7)
+    plan = problem.product
+    np.testing.assert_allclose(
+        problem.fgw_function(plan) + problem.constant(), problem.value(plan), rtol=1e-12
+    )
+
+
+def test_gradient_is_that_of_the_fgw_function(rng, x64):
+    g1, g2 = random_graph(rng, 6), random_graph(rng, 5)
+    problem = from_graphs(g1, g2, 0.7)
+    plan = jnp.asarray(rng.uniform(size=(6, 5)))
+    np.testing.assert_allclose(
+        problem.gradient(plan), jax.grad(problem.fgw_function)(plan), rtol=1e-10
+    )
+
+
+def test_value_agrees_with_pot_at_pots_plan(rng, x64):
+    g1, g2 = random_graph(rng, 8), random_graph(rng, 6)
+    problem = from_graphs(g1, g2, 0.5)
+    plan, log = ot.gromov.fused_gromov_wasserstein(
+        np.asarray(problem.cost),
+        g1.structure,
+        g2.structure,
+        g1.weights,
+        g2.weights,
+        alpha=0.5,
+        log=True,
+    )
+    np.testing.assert_allclose(problem.value(jnp.asarray(plan)), log["fgw_dist"], rtol=1e-8)
+
+
+def test_costs_keep_their_digits_when_features_are_large(rng):
+    base = rng.integers(-3, 4, (6, 2)).astype(np.float32) * 1e6
+    g = Graph.from_adjacency(np.zeros((6, 6)), base)
+    shifted = Graph.from_adjacency(np.zeros((6, 6)), base + np.float32(2.0))
+    cost = np.asarray(feature_costs(g, shifted))
+    np.testing.assert_allclose(np.diag(cost), 8.0)
+
+
+def test_feature_costs_by_name_and_by_matrix(rng):
+    g1, g2 = random_graph(rng, 4), random_graph(rng, 3)
+    squared = np.asarray(feature_costs(g1, g2))
+    np.testing.assert_allclose(feature_costs(g1, g2, "euclidean") ** 2, squared, rtol=1e-5)
+    given = rng.uniform(size=(4, 3))
+    np.testing.assert_allclose(feature_costs(g1, g2, given), given, rtol=1e-6)
+    with pytest.raises(InputError, match="feature_cost"):
+        feature_costs(g1, g2, "manhattan")
+    with pytest.raises(InputError, match=r"feature_cost.*\(4, 3\)"):
+        feature_costs(g1, g2, given.T)
+
+
+def test_padding_costs_nothing(rng):
+    g1, g2 = random_graph(rng, 4), random_graph(rng, 3)
+    plain, padded = from_graphs(g1, g2, 0.5), from_graphs(g1.pad(7), g2.pad(8), 0.5)
+    plan = np.pad(np.asarray(plain.product), [(0, 3), (0, 5)])
+    np.testing.assert_allclose(padded.value(plan), plain.value(plain.product), rtol=1e-6)
+    assert not np.asarray(padded.cost)[4:].any() and not np.asarray(padded.cost)[:, 3:].any()
