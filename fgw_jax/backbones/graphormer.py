@@ -117,7 +117,7 @@ class Graphormer(Backbone):
         self.make_encoders()
 
     def make_encoders(self) -> None:
-        """One table for all layers, so that it is read once a step: ``[entries, layers, heads]``."""
+        """One table ``[entries, layers * heads]``, so that it is read once a step."""
         shape = (self.cap + 3, self.num_layers * self.heads)
         self.table = self.param("table", nn.initializers.normal(1.0), shape, real_dtype())
 

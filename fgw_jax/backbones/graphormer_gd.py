@@ -35,9 +35,7 @@ class PairEncoder(nn.Module):
         dtype, k = real_dtype(), self.kernels
         table = self.param("table", nn.initializers.normal(1.0), (self.entries, k), dtype)
         spacing = _FARTHEST / max(k - 1, 1)
-        centres = self.param(
-            "centres", lambda _, s, d: spacing * jnp.arange(*s, dtype=d), (k,), dtype
-        )
+        centres = self.param("centres", lambda _: spacing * jnp.arange(k, dtype=dtype))
         log_width = self.param(
             "log_width", nn.initializers.constant(math.log(spacing)), (k,), dtype
         )

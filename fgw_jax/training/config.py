@@ -80,7 +80,7 @@ class Config:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Numbers:
-    """The part of a :class:`Config` that is data to the compiled epoch: new values compile nothing."""
+    """The numbers of a :class:`Config` that are data to the compiled epoch, not part of it."""
 
     learning_rate: jax.Array
     weight_decay: jax.Array

@@ -119,7 +119,7 @@ def _round(count: float) -> int:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Rows:
-    """Graphs of one padded size: ``batch`` of R rows, ``labels`` ``[R, C]``, the model's ``extras``."""
+    """R graphs of one padded size: ``batch``, ``labels`` ``[R, C]``, the model's ``extras``."""
 
     batch: Batch
     labels: Any

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import time
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,6 +19,7 @@ from fgw_jax.datasets.dataset import Dataset
 from fgw_jax.errors import check
 from fgw_jax.training import checkpoints, layout, metrics, step
 from fgw_jax.training.config import Config, Numbers
+from fgw_jax.training.folds import Folds, check_folds
 from fgw_jax.training.state import State, initial, unravel
 
 
@@ -150,57 +152,6 @@ def _restore_order(plan: layout.Layout, data: Dataset, rows: np.ndarray) -> np.n
     return out
 
 
-@dataclasses.dataclass
-class _Folds:
-    """Folds on the device: the plan, the pool, who trains and who validates."""
-
-    model: Backbone
-    folds: Sequence[tuple[Dataset, Dataset, Dataset | None]]
-    augment: Augmentation
-    keys: jax.Array
-    config: Config
-    augment_seconds: float = 0.0
-    plan: layout.Layout | None = None
-    drawn: int = -1
-
-    def draw(self, number: int) -> None:
-        """Prepare the training sets for the ``number``-th time, and load everything."""
-        if number == self.drawn:
-            return
-        start = time.perf_counter()
-        grown = [
-            self.augment.prepare(jax.random.fold_in(key, number), train)
-            for key, (train, _, _) in zip(self.keys, self.folds, strict=True)
-        ]
-        self.augment_seconds += time.perf_counter() - start
-        if self.plan is None:
-            # By all originals of the fold, test set included: only their sizes are used, and
-            # every fold of a dataset comes to the same plan.
-            originals = [
-                [graph.num_nodes for part in fold if part is not None for graph in part.graphs]
-                for fold in self.folds
-            ]
-            made = [graph.num_nodes for data in grown for graph in data.graphs]
-            self.plan = layout.plan(
-                originals[0],
-                self.config.batch_size,
-                extra=[n for n in made if n > max(originals[0])],
-                max_shapes=self.config.max_shapes,
-                max_pairs=self.config.max_pairs,
-            )
-        sets = [(data.graphs, data.soft_labels()) for data in grown]
-        for part in (1, 2):
-            sets += [
-                (fold[part].graphs, fold[part].soft_labels())  # type: ignore[union-attr]
-                for fold in self.folds
-                if fold[part] is not None
-            ]
-        self.pool, members = layout.build(self.plan, sets, self.model.prepare)
-        count = len(self.folds)
-        self.train, self.valid = members[:count], members[count : 2 * count]
-        self.test, self.drawn = members[2 * count :], number
-
-
 def _fit(
     model: Backbone,
     folds: Sequence[tuple[Dataset, Dataset, Dataset | None]],
@@ -212,13 +163,12 @@ def _fit(
     many: bool,
 ) -> list[Result]:
     config, augment = config or Config(), augment or Augmentation()
-    _check_folds(model, folds)
+    check_folds(model, folds)
     began = time.perf_counter()
     run_keys, augment_keys = jax.vmap(lambda k: tuple(jax.random.split(k)))(keys)
-    data = _Folds(model, folds, augment, augment_keys, config)
+    data = Folds(model, folds, augment, augment_keys, config)
     data.draw(0)
     numbers = Numbers.of(config)
-    program = step.Program(model, data.plan, _hooks(augment), config.select)  # type: ignore[arg-type]
     states = [initial(model, data.pool, numbers, key) for key in run_keys]
     state: State = jax.tree.map(lambda *x: jnp.stack(x), *states) if many else states[0]
     curves = np.zeros((config.epochs, len(folds), 3))
@@ -236,8 +186,9 @@ def _fit(
             break
         until = _next_stop(epoch, config, augment.refresh_every, checkpoint is not None)
         data.draw(epoch // augment.refresh_every if augment.refresh_every else 0)
+        program = step.Program(model, data.plan, _hooks(augment), config.select)
         before = np.atleast_1d(state.epoch)
-        arguments = (data.pool, *_sets(data, many), numbers, until)
+        arguments = (data.pool, *data.sets(many), numbers, until)
         state, seen = (step.run_many if many else step.run)(program, state, *arguments)
         for lane, (a, b) in enumerate(zip(before, np.atleast_1d(state.epoch), strict=True)):
             curves[a:b, lane] = np.asarray(seen if many else seen[None])[lane, : b - a]
@@ -253,19 +204,12 @@ def _fit(
     ]  # fmt: skip
 
 
-def _sets(data: _Folds, many: bool) -> tuple[Any, Any]:
-    if not many:
-        return data.train[0], data.valid[0]
-    stack = lambda sets: jax.tree.map(lambda *x: jnp.stack(x), *sets)  # noqa: E731
-    return stack(data.train), stack(data.valid)
-
-
-def _result(data: _Folds, fold: int, state: State, curves: np.ndarray, seconds: float) -> Result:
+def _result(data: Folds, fold: int, state: State, curves: np.ndarray, seconds: float) -> Result:
     model, epochs = data.model, int(state.epoch)
-    check(
-        int(state.best_epoch) > 0,
-        "config: training diverged in its first epoch; lower learning_rate, or set clip_norm",
-    )
+    advice = "lower learning_rate, or set clip_norm"
+    check(int(state.best_epoch) > 0, f"config: training diverged in its first epoch; {advice}")
+    if not np.isfinite(curves[:epochs]).all():
+        warnings.warn(f"training diverged in epoch {epochs}, the best before is kept; {advice}")
 
     def tested(members: layout.Members) -> dict[str, float]:
         logits, labels, real = step.predict(
@@ -321,27 +265,6 @@ def _owner(
     return checkpoints.fingerprint(
         model, plain, augment, many, np.asarray(jax.random.key_data(keys)), *prints
     )
-
-
-def _check_folds(model: Backbone, folds: Any) -> None:
-    for train, valid, test in folds:
-        for name, part in (("train", train), ("valid", valid), ("test", test)):
-            if part is None and name == "test":
-                continue
-            check(
-                isinstance(part, Dataset),
-                f"{name}: expected a Dataset, got {type(part).__name__}; use Dataset(graphs, labels)",
-            )
-            check(
-                part.num_classes == model.num_classes,
-                f"{name}: {part.num_classes} classes for a model of {model.num_classes}; "
-                "make the model with backbones.make(name, data.num_classes)",
-            )
-            check(
-                part.num_features == train.num_features,
-                f"{name}: features of width {part.num_features} beside {train.num_features} in "
-                "train; give all sets the same features",
-            )
 
 
 class _Silent:

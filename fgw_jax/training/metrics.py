@@ -1,4 +1,4 @@
-"""Metrics of logits against labels: numpy in gives floats in double precision, jax arrays give arrays.
+"""Metrics of logits against labels; in double precision for numpy, traced for jax arrays.
 
 Labels are soft, ``[N, C]``; the class of a graph is the largest entry. ``mask`` ``[N]`` leaves
 rows out (padding).

@@ -77,7 +77,7 @@ def predict(
     pool: tuple[Rows, ...],
     members: Members,
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """Logits and labels ``[R, C]`` of the members, size after size, and ``[R]`` which rows count."""
+    """Logits and labels ``[R, C]`` of the members, size after size; ``[R]`` which rows count."""
     variables = {"params": unravel(model, pool, params), "batch_stats": stats}
     num_steps = members.num_steps(layout)
     lengths = [
@@ -88,7 +88,7 @@ def predict(
     def body(step: Any, found: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
         rows, _, starts = take(pool, members, layout, step, num_steps)
         inputs, extras = [r.batch for r in rows], [r.extras for r in rows]
-        logits = model.apply(variables, inputs, extras)
+        logits: Any = model.apply(variables, inputs, extras)
         # Empty slots write past the end of their step; the next step writes over them.
         parts = jnp.split(logits, np.cumsum(layout.shares)[:-1])
         return tuple(

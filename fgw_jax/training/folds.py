@@ -1,0 +1,97 @@
+"""Folds on the device."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from fgw_jax.augment.base import Augmentation
+from fgw_jax.backbones.model import Backbone
+from fgw_jax.datasets.dataset import Dataset
+from fgw_jax.errors import check
+from fgw_jax.training import layout
+from fgw_jax.training.config import Config
+
+
+@dataclasses.dataclass
+class Folds:
+    """Folds on the device: the plan, the pool, who trains and who validates."""
+
+    model: Backbone
+    folds: Sequence[tuple[Dataset, Dataset, Dataset | None]]
+    augment: Augmentation
+    keys: jax.Array
+    config: Config
+    augment_seconds: float = 0.0
+    drawn: int | None = None
+
+    def draw(self, number: int) -> None:
+        """Prepare the training sets for the ``number``-th time, and load everything.
+
+        What is drawn depends on keys and number alone, never on what was drawn before, so that a
+        resumed run sees the same sets.
+        """
+        if number == self.drawn:
+            return
+        start = time.perf_counter()
+        grown = [
+            self.augment.prepare(jax.random.fold_in(key, number), train)
+            for key, (train, _, _) in zip(self.keys, self.folds, strict=True)
+        ]
+        self.augment_seconds += time.perf_counter() - start
+        valid = [fold[1] for fold in self.folds]
+        test = [fold[2] for fold in self.folds if fold[2] is not None]
+        # Planned by the originals of a fold, test set included: only their sizes are used, and
+        # every fold of a dataset comes to the same plan. Other graphs only need room.
+        sizes = _sizes([part for part in self.folds[0] if part is not None])
+        self.plan = layout.plan(
+            sizes,
+            self.config.batch_size,
+            extra=[n for n in _sizes([*grown, *valid, *test]) if n > max(sizes)],
+            max_shapes=self.config.max_shapes,
+            max_pairs=self.config.max_pairs,
+        )
+        parts = [(data.graphs, data.soft_labels()) for data in (*grown, *valid, *test)]
+        self.pool, members = layout.build(self.plan, parts, self.model.prepare)
+        count = len(self.folds)
+        self.train, self.valid = members[:count], members[count : 2 * count]
+        self.test, self.drawn = members[2 * count :], number
+
+    def sets(self, many: bool) -> tuple[Any, Any]:
+        """Training and validation members: of the only fold, or of all of them stacked."""
+        if not many:
+            return self.train[0], self.valid[0]
+        stack = lambda sets: jax.tree.map(lambda *x: jnp.stack(x), *sets)  # noqa: E731
+        return stack(self.train), stack(self.valid)
+
+
+def _sizes(parts: Sequence[Dataset]) -> list[int]:
+    return [graph.num_nodes for part in parts for graph in part.graphs]
+
+
+def check_folds(model: Backbone, folds: Any) -> None:
+    """Refuse sets that do not fit the model or one another, before any computation."""
+    for train, valid, test in folds:
+        for name, part in (("train", train), ("valid", valid), ("test", test)):
+            if part is None and name == "test":
+                continue
+            check(
+                isinstance(part, Dataset),
+                f"{name}: expected a Dataset, got {type(part).__name__}; "
+                "use Dataset(graphs, labels)",
+            )
+            check(
+                part.num_classes == model.num_classes,
+                f"{name}: {part.num_classes} classes for a model of {model.num_classes}; "
+                "make the model with backbones.make(name, data.num_classes)",
+            )
+            check(
+                part.num_features == train.num_features,
+                f"{name}: features of width {part.num_features} beside {train.num_features} in "
+                "train; give all sets the same features",
+            )

@@ -1,0 +1,156 @@
+"""What holds for every backbone; a new one joins by a row of ``backbones.BACKBONES``."""
+
+import functools
+import types
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from fgw_jax import Batch, Graph, backbones
+from fgw_jax.errors import InputError
+
+NAMES = list(backbones.BACKBONES)
+TOLERANCE = {"rtol": 1e-5, "atol": 1e-5}
+SIZE = 12  # of most batches here: four graphs padded alike are one compiled program
+
+
+def random_graphs(rng, sizes=(5, 9, 1, 12), width=3, weighted=True):
+    graphs = []
+    for n in sizes:
+        upper = np.triu((rng.random((n, n)) < 0.4) * (rng.random((n, n)) if weighted else 1), 1)
+        graphs.append(Graph.from_adjacency(upper + upper.T, rng.normal(size=(n, width))))
+    return graphs
+
+
+def build(name, **options):
+    """A small model with moments and norms off their initial values, so that mistakes show."""
+    model = backbones.make(name, num_classes=3, hidden=8, num_layers=2, **options)
+    batch = Batch.stack(random_graphs(np.random.default_rng(7)), SIZE)
+    variables = jax.jit(model.init)(jax.random.key(0), batch)
+    rng = np.random.default_rng(1)
+    stir = lambda x: x + (0.3 * rng.random(x.shape)).astype(x.dtype)  # noqa: E731
+    variables = jax.tree.map(stir, variables)
+    logits = jax.jit(model.apply)
+    return types.SimpleNamespace(
+        name=name, model=model, variables=variables, logits=functools.partial(logits, variables)
+    )
+
+
+@pytest.fixture(params=NAMES, scope="module")
+def backbone(request):
+    return build(request.param)
+
+
+def test_padding_changes_nothing(backbone, rng):
+    graphs = random_graphs(rng)
+    tight, wide = (backbone.logits(Batch.stack(graphs, size)) for size in (SIZE, 21))
+    np.testing.assert_allclose(tight, wide, **TOLERANCE)
+
+
+def test_batch_order_and_company_change_nothing(backbone, rng):
+    graphs, others = random_graphs(rng), random_graphs(rng)
+    logits = backbone.logits(Batch.stack(graphs, SIZE))
+    backwards = backbone.logits(Batch.stack(graphs[::-1], SIZE))
+    among_others = backbone.logits(Batch.stack([graphs[0], *others[1:]], SIZE))
+    np.testing.assert_allclose(logits, backwards[::-1], **TOLERANCE)
+    np.testing.assert_allclose(logits[0], among_others[0], **TOLERANCE)
+    assert np.abs(logits[1] - among_others[1]).max() > 1e-3
+
+
+def test_node_order_changes_nothing(backbone, rng):
+    graph = random_graphs(rng, sizes=(12,))[0]
+    order = rng.permutation(12)
+    turned = Graph.from_adjacency(graph.adjacency[np.ix_(order, order)], graph.features[order])
+    logits = backbone.logits(Batch.stack([graph, turned, graph, turned], SIZE))
+    np.testing.assert_allclose(logits[0], logits[1], **TOLERANCE)
+
+
+def test_groups_of_several_sizes_equal_one_batch(backbone, rng):
+    graphs = random_graphs(rng)
+    groups = [Batch.stack(graphs[:2], 10), Batch.stack(graphs[2:], SIZE)]
+    extras = [backbone.model.prepare(group) for group in groups]
+    whole = backbone.logits(Batch.stack(graphs, SIZE))
+    np.testing.assert_allclose(backbone.logits(groups, extras), whole, **TOLERANCE)
+    # Under jit the model derives for itself what it was not given.
+    np.testing.assert_allclose(backbone.logits(groups), whole, **TOLERANCE)
+
+
+def test_training_ignores_padding(backbone, rng):
+    """Moments and gradients of a training step are those of the real nodes."""
+    still = {"dropout": 0.0} | ({"attention_dropout": 0.0} if "graphormer" in backbone.name else {})
+    model, variables = backbone.model.copy(**still), backbone.variables
+    graphs = random_graphs(rng)
+
+    @jax.jit
+    def step(params, batch):
+        def loss(params):
+            logits, changed = model.apply(
+                {**variables, "params": params}, batch, train=True, mutable=["batch_stats"]
+            )
+            return (logits[: len(graphs)] ** 2).mean(), changed
+
+        return jax.grad(loss, has_aux=True)(params)
+
+    empty = jax.tree.map(np.zeros_like, Batch.stack(graphs[:1], 21))
+    wide = jax.tree.map(lambda a, b: np.concatenate([a, b]), Batch.stack(graphs, 21), empty)
+    results = [step(variables["params"], batch) for batch in (Batch.stack(graphs, SIZE), wide)]
+    for a, b in zip(*map(jax.tree.leaves, results), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-4)
+
+
+def test_encode_then_classify_is_the_model(backbone, rng):
+    batch = Batch.stack(random_graphs(rng), SIZE)
+    model, variables = backbone.model, backbone.variables
+    encode = jax.jit(lambda v, b: model.apply(v, b, method=model.encode))
+    representations = encode(variables, batch)
+    assert representations.shape == (4, 8)
+    logits = model.apply(variables, representations, method=model.classify)
+    np.testing.assert_allclose(logits, backbone.logits(batch), **TOLERANCE)
+
+
+def test_dropout_is_drawn_from_the_key(backbone, rng):
+    batch = Batch.stack(random_graphs(rng), SIZE)
+
+    @jax.jit
+    def draw(seed):
+        rngs = {"dropout": jax.random.key(seed)}
+        return backbone.model.apply(
+            backbone.variables, batch, train=True, mutable=["batch_stats"], rngs=rngs
+        )[0]
+
+    np.testing.assert_array_equal(draw(0), draw(0))
+    assert np.abs(draw(0) - draw(1)).max() > 1e-3
+
+
+def test_edge_weights(backbone, rng):
+    """They count, except in Graphormer, which knows distances in edges only."""
+    graph = random_graphs(rng, sizes=(8,), weighted=False)[0]
+    half = Graph.from_adjacency(graph.adjacency / 2, graph.features)
+    logits = backbone.logits(Batch.stack([graph, half, graph, half], SIZE))
+    difference = np.abs(logits[0] - logits[1]).max()
+    assert difference < 1e-5 if backbone.name == "graphormer" else difference > 1e-4
+
+
+@pytest.mark.parametrize("name", ["vgcn", "graphormer_gd"])
+def test_double_precision_when_enabled(name, rng, x64):
+    double = build(name)
+    assert {leaf.dtype for leaf in jax.tree.leaves(double.variables)} == {jnp.dtype("float64")}
+    assert double.logits(Batch.stack(random_graphs(rng), SIZE)).dtype == jnp.float64
+
+
+def test_wrong_use_is_told(rng):
+    with pytest.raises(InputError, match="no such backbone 'gcn'.*vgcn"):
+        backbones.make("gcn", 2)
+    with pytest.raises(InputError, match="hidden: 0"):
+        backbones.make("vgcn", 2, hidden=0)
+    graph = random_graphs(rng)[0]
+    for name in NAMES:
+        with pytest.raises(InputError, match="inputs: expected a Batch"):
+            backbones.make(name, 2).init(jax.random.key(0), [graph])
+    with pytest.raises(InputError, match="hidden: 6 does not divide"):
+        backbones.make("graphormer", 2, hidden=6).init(jax.random.key(0), Batch.stack([graph]))
+    negative = Graph.from_adjacency([[0, -1], [-1, 0]], np.ones((2, 1)))
+    with pytest.raises(InputError, match="conductances"):
+        backbones.make("graphormer_gd", 2).init(jax.random.key(0), Batch.stack([negative]))
