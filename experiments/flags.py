@@ -96,6 +96,8 @@ _SHARED: dict[str, tuple[str, Any, str]] = {
 }  # fmt: skip
 
 PROTOCOL = tuple(_SHARED)[: tuple(_SHARED).index("data_dir")]
+METHOD = ("alpha", "beta_k", "ratio", "step_size", "size", "start")
+TRAINING = ("num_layers", "hidden", "epochs", "batch_size", "learning_rate")
 PLACES = ("data_dir", "out", "compilation_cache")
 
 
@@ -154,8 +156,8 @@ def usage_errors(values: absl_flags.FlagValues) -> Iterator[None]:
 
 
 def protocol(values: absl_flags.FlagValues) -> dict[str, Any]:
-    """The fields of :class:`fgw_jax.training.settings.Settings` as given."""
-    return {name: values[name].value for name in PROTOCOL}
+    """The fields of :class:`fgw_jax.training.settings.Settings` that are flags, as given."""
+    return {name: values[name].value for name in PROTOCOL if name in values}
 
 
 def out_folder(values: absl_flags.FlagValues) -> Path:

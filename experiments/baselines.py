@@ -1,0 +1,58 @@
+"""What structure alone and signal alone tell of a dataset, under the same folds and backbone.
+
+    python -m experiments.baselines
+
+Trains the backbone on the graphs as they are, on the same graphs with constant features (structure
+only), and with their features but no edges (signal only), and prints the three test accuracies.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+from absl import flags as absl_flags
+
+from experiments import flags
+from fgw_jax import Graph, datasets
+from fgw_jax.training import protocol, results, settings, summary
+
+
+def parts(data: datasets.Dataset) -> list[datasets.Dataset]:
+    """The dataset, its structure alone and its signal alone."""
+    structure = [Graph.from_adjacency(graph.adjacency) for graph in data.graphs]
+    signal = [Graph.from_adjacency(np.zeros_like(g.adjacency), g.features) for g in data.graphs]
+    return [
+        data,
+        data.replace(graphs=structure, name=f"{data.name}, structure only"),
+        data.replace(graphs=signal, name=f"{data.name}, signal only"),
+    ]
+
+
+def main(values: absl_flags.FlagValues) -> None:
+    """Three runs and their table."""
+    flags.use_compilation_cache(values.compilation_cache)
+    with flags.usage_errors(values):
+        out = flags.out_folder(values)
+        plain = settings.expand(augment=["vanilla"], **flags.protocol(values))[0]
+        three = parts(datasets.load(plain.dataset, values.data_dir))
+        bench = protocol.Workbench(values.data_dir, out / "checkpoints", own=three)
+        # The numbers of the run are those of the whole dataset, for all three.
+        common = {name: plain.resolved()[name] for name in flags.TRAINING}
+        runs = [dataclasses.replace(plain, dataset=data.name, **common) for data in three]
+        bench.check(runs)
+    store = results.Store(out / "results.jsonl")
+    protocol.run(protocol.jobs(runs), store, bench, progress=protocol.with_bar)
+    lines = summary.Lines(store.records())
+    print(f"\n| {plain.backbone} on | test accuracy % | folds |\n|---|---|---|")
+    for run in runs:
+        found = lines.find(run)
+        if found is not None:
+            print(
+                f"| {run.dataset} | {found.mean:.2f} ({found.deviation:.2f}) | {len(found.folds)} |"
+            )
+
+
+if __name__ == "__main__":
+    taken = [name for name in flags.PROTOCOL if name not in (*flags.METHOD, "augment")]
+    flags.launch(main, [*taken, *flags.PLACES])
