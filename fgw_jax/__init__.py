@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 #: rooms reachable as ``fgw_jax.<room>``
-_ROOMS = ("augment", "backbones", "datasets", "errors", "structure", "training")
+_ROOMS = ("augment", "backbones", "datasets", "errors", "plot", "structure", "training")
 
 #: public name -> the module that defines it
 _NAMES = {
@@ -37,6 +37,7 @@ if TYPE_CHECKING:  # the same names, for type checkers and editors
     from fgw_jax import backbones as backbones
     from fgw_jax import datasets as datasets
     from fgw_jax import errors as errors
+    from fgw_jax import plot as plot
     from fgw_jax import structure as structure
     from fgw_jax import training as training
     from fgw_jax.datasets.dataset import Dataset as Dataset
