@@ -34,9 +34,9 @@ def save(path: str | os.PathLike[str], owner: str, content: Any) -> None:
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    tree = flax.serialization.to_state_dict(jax.tree.map(np.asarray, content))
+    leaves = {str(i): np.asarray(leaf) for i, leaf in enumerate(jax.tree.leaves(content))}
     data = flax.serialization.msgpack_serialize(
-        {"format": _FORMAT, "owner": owner, "content": tree}
+        {"format": _FORMAT, "owner": owner, "leaves": leaves}
     )
     handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
     try:
@@ -59,7 +59,7 @@ def load(path: str | os.PathLike[str], owner: str, like: Any) -> Any | None:
         found = flax.serialization.msgpack_restore(path.read_bytes())
         if found["format"] != _FORMAT:
             raise ValueError(f"format {found['format']!r}")
-        content = found["content"]
+        leaves = [found["leaves"][str(i)] for i in range(len(found["leaves"]))]
         same = found["owner"] == owner
     except Exception as error:  # msgpack raises many kinds on a damaged file
         raise DataError(
@@ -70,4 +70,4 @@ def load(path: str | os.PathLike[str], owner: str, like: Any) -> Any | None:
             f"checkpoint: {path} belongs to a run with another model, data, augmentation, key or "
             "config; remove it, or give another path"
         )
-    return flax.serialization.from_state_dict(like, content)
+    return jax.tree.unflatten(jax.tree.structure(like), leaves)

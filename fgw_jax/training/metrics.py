@@ -45,10 +45,12 @@ def auroc(logits: Any, labels: Any, mask: Any = None) -> Any:
     """
     xp, logits, labels, mask = _prepare(logits, labels, mask)
     check(logits.shape[1] >= 2, f"logits: AUROC needs two classes, got shape {logits.shape}")
-    softmax = scipy.special.softmax if xp is np else jax.nn.softmax
-    classes, given = softmax(logits, axis=-1), labels.argmax(-1)
-    columns = [1] if logits.shape[1] == 2 else range(logits.shape[1])
-    return sum(_area(xp, classes[:, c], given == c, mask) for c in columns) / len(columns)
+    given = labels.argmax(-1)
+    if logits.shape[1] == 2:  # the order of probabilities, without their rounding
+        return _area(xp, logits[:, 1] - logits[:, 0], given == 1, mask)
+    classes = (scipy.special.softmax if xp is np else jax.nn.softmax)(logits, axis=-1)
+    areas = [_area(xp, classes[:, c], given == c, mask) for c in range(logits.shape[1])]
+    return sum(areas) / len(areas)
 
 
 #: name -> (metric, whether larger is better); what a model can be selected by

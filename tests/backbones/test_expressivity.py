@@ -17,7 +17,7 @@ DODECAHEDRON_OR_DESARGUES = (nx.dodecahedral_graph(), nx.desargues_graph())
 def differences(name, pair):
     """Largest difference of representations, relative to their size, over four random models."""
     batch = Batch.stack([Graph.from_networkx(graph) for graph in pair])
-    model = backbones.make(name, num_classes=2, hidden=16, num_layers=3)
+    model = backbones.make(name, num_classes=2, hidden=8, num_layers=2)
     extras = model.prepare(batch)
 
     @jax.jit

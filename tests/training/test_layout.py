@@ -1,0 +1,103 @@
+"""Which rows a step takes."""
+
+import dataclasses
+
+import jax
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fgw_jax import Graph
+from fgw_jax.datasets import synthetic
+from fgw_jax.errors import InputError
+from fgw_jax.training import layout
+
+sizes_of = st.lists(st.integers(1, 90), min_size=1, max_size=120)
+
+
+@settings(max_examples=40, deadline=None)
+@given(sizes_of, st.integers(1, 40), st.integers(1, 7))
+def test_a_plan_holds_every_graph_and_about_a_batch(sizes, batch_size, max_shapes):
+    plan = layout.plan(sizes, batch_size, max_shapes=max_shapes)
+    assert len(plan.sizes) <= max_shapes
+    assert max(sizes) <= plan.sizes[-1] <= max(sizes) + 3
+    assert plan.batch_size == min(batch_size, len(sizes))
+    assert plan.batch_size <= sum(plan.shares) <= plan.batch_size + len(plan.sizes)
+
+
+def test_plans_of_folds_and_grown_sets_share_shapes():
+    data = synthetic(num_graphs=100)
+    sizes = [graph.num_nodes for graph in data.graphs]
+    plans = [
+        layout.plan(sizes, 32),
+        layout.plan(sizes[50:] + sizes[:50], 32),
+        layout.plan(sizes, 32, extra=sizes[:20]),
+    ]
+    assert plans[0] == plans[1]
+    assert {(plan.sizes, plan.shares) for plan in plans} == {(plans[0].sizes, plans[0].shares)}
+    larger = layout.plan(sizes, 32, extra=[max(sizes) + 40])
+    assert larger.sizes[-1] >= max(sizes) + 40
+
+
+def test_large_graphs_come_in_smaller_batches():
+    plan = layout.plan([600] * 64 + [20] * 64, 128, max_pairs=2**22)
+    padded = np.array(plan.sizes) + 1
+    assert (np.array(plan.shares) * padded**2).sum() <= 2**22
+    assert plan.batch_size < 128
+    with pytest.raises(InputError, match="batch_size: 0"):
+        layout.plan([5], 0)
+
+
+def plain(batch):
+    return None
+
+
+def test_an_epoch_takes_every_graph_of_a_set_once():
+    graphs = [Graph.from_edges([(0, n - 1)], n, np.full((n, 1), n)) for n in range(2, 42)]
+    labels = np.eye(40, dtype=np.float32)
+    plan = layout.plan([graph.num_nodes for graph in graphs], 8, max_shapes=3)
+    sets = [(graphs[:30], labels[:30]), (graphs[20:], labels[20:])]
+    pool, (first, second) = layout.build(plan, sets, plain)
+    assert sum(len(rows.labels) for rows in pool) >= 40
+
+    @jax.jit
+    def epoch(members, key):
+        members = members.shuffled(key)
+        steps = members.num_steps(plan)
+
+        def body(step, seen):
+            rows, real, _ = layout.take(pool, members, plan, step, steps)
+            labels = jax.numpy.concatenate([r.labels for r in rows])
+            sizes = jax.numpy.concatenate([r.batch.mask.sum(1) for r in rows])
+            count, order, filled, same = seen
+            return (
+                count + labels.sum(0),
+                order + step * labels.sum(0),
+                filled.at[step].set(real.sum()),
+                same & ((labels * (2 + jax.numpy.arange(40))).sum(1) == sizes).all(),
+            )
+
+        start = (jax.numpy.zeros(40), jax.numpy.zeros(40), jax.numpy.zeros(12, int), True)
+        return jax.lax.fori_loop(0, steps, body, start)
+
+    for members, expected in ((first, range(30)), (second, range(20, 40))):
+        count, order, filled, same = epoch(members, jax.random.key(0))
+        np.testing.assert_array_equal(count, np.isin(range(40), expected))
+        assert same, "labels went with other graphs"
+        used = filled[filled > 0]
+        assert used.max() <= 8 + 3 and used.max() - used.min() <= 3, "steps are uneven"
+        assert (epoch(members, jax.random.key(1))[1] != order).any(), "not shuffled"
+
+
+def test_graphs_in_several_sets_take_one_row():
+    data = synthetic(num_graphs=20)
+    plan = layout.plan([graph.num_nodes for graph in data.graphs], 8)
+    everything = (data.graphs, data.soft_labels())
+    pool, members = layout.build(plan, [everything, everything], plain)
+    filled = sum(int(rows.batch.mask.any(1).sum()) for rows in pool)
+    assert filled == 20
+    other = (data.graphs, 1 - data.soft_labels())
+    pool, _ = layout.build(plan, [everything, other], plain)
+    assert sum(int(rows.batch.mask.any(1).sum()) for rows in pool) == 40
+    assert dataclasses.is_dataclass(members[0])
