@@ -100,12 +100,16 @@ class PairShapes:
 
 
 def pair_shapes(
-    rows: Sequence[int] | np.ndarray, columns: Sequence[int] | np.ndarray, max_shapes: int = 8
+    rows: Sequence[int] | np.ndarray,
+    columns: Sequence[int] | np.ndarray,
+    max_shapes: int = 8,
+    min_gain: float = 0.0,
 ) -> PairShapes:
     """Group pairs of sizes ``(rows, columns)`` into at most ``max_shapes`` padded shapes.
 
     One box holds all pairs at first; the box and threshold (along either axis) that save most
-    padded work n1^2 n2 + n1 n2^2 are split until the shapes are used up. Sizes are rounded up to
+    padded work n1^2 n2 + n1 n2^2 are split until the shapes are used up, or the next split would
+    save no more than ``min_gain``, what a compilation is worth. Sizes are rounded up to
     the grid of :func:`round_up`. With the larger graph of every pair first, half the plane stays
     empty, and the same number of shapes wastes a third less.
     """
@@ -123,7 +127,7 @@ def pair_shapes(
     while len(best) < max_shapes:
         box = max(best, key=lambda b: best[b][0])
         gain, axis, threshold = best[box]
-        if gain <= 0:
+        if gain <= min_gain:
             break
         new = len(best)
         index[(index == box) & ((r if axis == 0 else c) > threshold)] = new
