@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
-import warnings
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,12 +14,14 @@ from jax.typing import ArrayLike
 
 from fgw_jax import streaming
 from fgw_jax.buckets import round_up
-from fgw_jax.errors import InputError, check
-from fgw_jax.fgw import iteration
+from fgw_jax.errors import check
+from fgw_jax.fgw import lanes
+from fgw_jax.fgw.checks import check_graphs, check_plan, check_problem, check_solver, is_traced
 from fgw_jax.fgw.iteration import Output
-from fgw_jax.fgw.problem import check_feature_cost, from_graphs
+from fgw_jax.fgw.problem import from_graphs
+from fgw_jax.fgw.scaling import warn_if_dwarfed
 from fgw_jax.fgw.strict import Strict
-from fgw_jax.graphs import Graph, check_list
+from fgw_jax.graphs import Batch, Graph, check_list
 
 
 def distance(
@@ -57,34 +58,31 @@ def distance(
     0.0
     """
     solver = Strict() if solver is None else solver
-    _check_arguments(graph1, graph2, alpha, q, feature_cost)
-    _check_init(init, graph1, graph2)
-    leaves = jax.tree.leaves((graph1, graph2, alpha, init, feature_cost, solver))
-    if any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
+    check_solver(solver)
+    check_problem(alpha, q, feature_cost)
+    check_graphs(graph1, graph2, feature_cost)
+    n, m = graph1.mask.shape[-1], graph2.mask.shape[-1]
+    check_plan(init, (n, m))
+    if is_traced(graph1, graph2, alpha, init, feature_cost, solver):
         problem = from_graphs(graph1, graph2, alpha, q, feature_cost)
         return solver.solve(problem, None if init is None else jnp.asarray(init))
-    n, m = graph1.mask.shape[-1], graph2.mask.shape[-1]
     rows, columns = round_up(n), round_up(m)
-    grow = lambda x: np.pad(np.asarray(x), [(0, rows - n), (0, columns - m)])  # noqa: E731
-    if not isinstance(feature_cost, str):
-        feature_cost = grow(feature_cost)
-    out = _solve_one(
+    grow = lambda x: np.pad(np.asarray(x), [(0, rows - n), (0, columns - m)])[None]  # noqa: E731
+    named = isinstance(feature_cost, str)
+    # A batch of one: the same compiled function, and the same rounding, as distances().
+    out = lanes.solve_batch(
         solver,
-        graph1.pad(rows),
-        graph2.pad(columns),
-        alpha,
+        Batch.stack([graph1], rows),
+        Batch.stack([graph2], columns),
+        _number(alpha),
         None if init is None else grow(init),
-        None if isinstance(feature_cost, str) else feature_cost,
+        None if named else grow(feature_cost),
         q=q,
-        name=feature_cost if isinstance(feature_cost, str) else None,
+        feature_cost=feature_cost if named else "given",
+        plans=True,
     )
+    out = streaming.take(out, 0)
     return dataclasses.replace(out, plan=out.plan[:n, :m])
-
-
-@functools.partial(jax.jit, static_argnames=("q", "name"))
-def _solve_one(solver, graph1, graph2, alpha, init, cost, *, q, name):
-    problem = from_graphs(graph1, graph2, alpha, q, cost if name is None else name)
-    return solver.solve(problem, init)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -147,9 +145,8 @@ def distances(
 ) -> Distances:
     """FGW between ``graphs1[i]`` and ``graphs2[i]`` for every ``i``, results in input order.
 
-    Pairs are oriented (larger graph first), sorted into at most ``max_shapes`` padded shapes, and
-    run chunk by chunk; pairs that finish early leave the batch, so that one slow pair does not
-    hold the others.
+    Pairs are sorted into at most ``max_shapes`` padded shapes and run in batches of bounded memory;
+    pairs that finish early leave their batch, so that one slow pair does not hold the others.
 
     Args:
         graphs1: first graphs of the pairs.
@@ -169,6 +166,8 @@ def distances(
     (2,)
     """
     solver = Strict() if solver is None else solver
+    check_solver(solver)
+    check_problem(alpha, q, feature_cost)
     graphs1, graphs2 = list(graphs1), list(graphs2)
     check(
         len(graphs1) == len(graphs2),
@@ -176,12 +175,10 @@ def distances(
         "of each (pairwise() compares all with all)",
     )
     check_list("graphs1, graphs2", graphs1 + graphs2)
-    _check_arguments(graphs1[0], graphs2[0], alpha, q, feature_cost)
     pool, first, second = _pool(graphs1, graphs2)
-    _warn_if_dwarfed(pool, alpha)
-    return _solve_pairs(
-        pool, first, second, alpha, solver, q, feature_cost, plans, chunk_size, max_shapes, progress
-    )
+    warn_if_dwarfed(pool, alpha)
+    pairs = lanes.Pairs(pool, first, second, _number(alpha), solver, q, feature_cost, plans)
+    return _solve_pairs(pairs, chunk_size, max_shapes, progress)
 
 
 def pairwise(
@@ -198,158 +195,66 @@ def pairwise(
 ) -> np.ndarray:
     """Matrix ``[N, M]`` of FGW values between ``graphs`` and ``others``.
 
-    Without ``others``: between all pairs of ``graphs``; half of the symmetric matrix is solved,
-    and the diagonal is solved from the identity plan, which is exact there.
+    Without ``others``: between all pairs of ``graphs``. FGW is symmetric, so half of the matrix is
+    solved, with the larger graph first, and copied; a graph's distance to itself is zero.
+
+    >>> from fgw_jax import Graph, pairwise
+    >>> path, edge = Graph.from_edges([(0, 1), (1, 2)], 3), Graph.from_edges([(0, 1)], 2)
+    >>> matrix = pairwise([path, edge, path])
+    >>> matrix.shape, float(matrix[0, 0]), bool(matrix[0, 1] == matrix[1, 0])
+    ((3, 3), 0.0, True)
     """
     solver = Strict() if solver is None else solver
-    symmetric = others is None
+    check_solver(solver)
+    check_problem(alpha, q, feature_cost)
     left = list(graphs)
     right = left if others is None else list(others)
     check_list("graphs, others", left + right)
-    _check_arguments(left[0], right[0], alpha, q, feature_cost)
-    _warn_if_dwarfed(left, alpha)
-    pool = left if symmetric else left + right
-    if symmetric:
-        first, second = np.triu_indices(len(left), 1)
-    else:
-        grid = np.indices((len(left), len(right))).reshape(2, -1)
-        first, second = grid[0], grid[1] + len(left)
+    pool = left if others is None else left + right
+    warn_if_dwarfed(pool, alpha)
     matrix = np.zeros((len(left), len(right)), np.asarray(left[0].weights).dtype)
-    if len(first):
-        values = _solve_pairs(
-            pool, first, second, alpha, solver, q, feature_cost, False, chunk_size, max_shapes,
-            progress,
-        ).value  # fmt: skip
-        if symmetric:
-            matrix[first, second] = values
-            matrix += matrix.T
-        else:
-            matrix[first, second - len(left)] = values
-    return matrix
-
-
-def scale_features(graphs: Sequence[Graph], target: float = 1.0) -> list[Graph]:
-    """The graphs with features divided by one number, so that the mean |x - y|^2 is ``target``.
-
-    alpha weighs structure against features only while their costs are of one size; adjacency
-    differences are at most 1, so a mean squared feature distance of 1 is a natural choice.
-    """
-    check_list("graphs", list(graphs))
-    spread = _mean_feature_cost(graphs)
-    factor = np.sqrt(target / spread) if spread > 0 else 1.0
-    return [
-        dataclasses.replace(g, features=(g.features * factor).astype(g.features.dtype))
-        for g in graphs
-    ]
+    if others is None:
+        row, column = np.triu_indices(len(left), 1)
+        sizes = _sizes(left)
+        swap = sizes[row] < sizes[column]
+        first, second = np.where(swap, column, row), np.where(swap, row, column)
+    else:
+        row, column = np.indices(matrix.shape).reshape(2, -1)
+        first, second = row, column + len(left)
+    if len(row):
+        pairs = lanes.Pairs(pool, first, second, _number(alpha), solver, q, feature_cost, False)
+        matrix[row, column] = _solve_pairs(pairs, chunk_size, max_shapes, progress).value
+    return matrix + matrix.T if others is None else matrix
 
 
 def _solve_pairs(
-    pool, first, second, alpha, solver, q, feature_cost, plans, chunk_size, max_shapes, progress
+    pairs: lanes.Pairs, chunk_size: int | None, max_shapes: int, progress: bool
 ) -> Distances:
-    sizes = np.array([g.mask.shape[-1] for g in pool])
-    # The larger graph first: FGW is symmetric, and half of the shapes are saved.
-    swap = sizes[first] < sizes[second]
-    rows, columns = np.where(swap, second, first), np.where(swap, first, second)
-    chunks = streaming.pair_chunks(
-        sizes[rows], sizes[columns], max_shapes=max_shapes, chunk_size=chunk_size
+    sizes, count = _sizes(pairs.pool), len(pairs.first)
+    groups = streaming.pair_groups(
+        sizes[pairs.first], sizes[pairs.second], max_shapes=max_shapes, chunk_size=chunk_size
     )
-    kept: list[Any] = [None] * len(first)
+    kept: list[Any] = [None] * count
     scalars: dict[str, np.ndarray] = {}
-    alpha = jnp.asarray(alpha, jnp.result_type(float))
-    for chunk in streaming.with_progress(chunks, progress, "pairs"):
-        n, m = chunk.shape
-        batch1 = streaming.stack(pool, rows[chunk.lanes], n)
-        batch2 = streaming.stack(pool, columns[chunk.lanes], m)
-        problem = _problems(batch1, batch2, alpha, q=q, feature_cost=feature_cost)
-        out = jax.tree.map(np.asarray, _solve_batch(solver, problem, plans))
-        for name in _SCALARS:
-            values = getattr(out, name)
-            column = scalars.setdefault(name, np.zeros(len(first), values.dtype))
-            column[chunk.items] = values[: len(chunk.items)]
-        if plans:
-            for lane, item in enumerate(chunk.items):
-                plan = out.plan[lane, : sizes[rows[item]], : sizes[columns[item]]]
-                kept[item] = plan.T if swap[item] else plan
-    return Distances(plans=kept if plans else None, **scalars)
+    with streaming.progress_bar(count, progress, "pairs") as tick:
+        for items, out in itertools.chain.from_iterable(lanes.solve(pairs, groups)):
+            for name in _SCALARS:
+                values = getattr(out, name)
+                scalars.setdefault(name, np.zeros(count, values.dtype))[items] = values
+            if pairs.plans:
+                for lane, item in enumerate(items):
+                    n, m = sizes[pairs.first[item]], sizes[pairs.second[item]]
+                    kept[item] = out.plan[lane, :n, :m].copy()
+            tick(len(items))
+    return Distances(plans=kept if pairs.plans else None, **scalars)
 
 
-@functools.partial(jax.jit, static_argnames=("q", "feature_cost"))
-def _problems(batch1, batch2, alpha, *, q, feature_cost):
-    build = lambda a, b: from_graphs(a, b, alpha, q, feature_cost)  # noqa: E731
-    return jax.vmap(build)(batch1, batch2)
+def _sizes(graphs: Sequence[Graph]) -> np.ndarray:
+    return np.array([g.mask.shape[-1] for g in graphs])
 
 
-def _solve_batch(solver: Any, problem: Any, plans: bool) -> Output:
-    """Solve stacked problems; lanes that finish leave the batch at every fourfold reduction."""
-    if not hasattr(solver, "step_limit") or iteration.fixed_count(solver):
-        return _solve_lanes(solver, problem, plans=plans)
-    lanes = np.arange(problem.cost.shape[0])
-    state = _init_lanes(solver, problem)
-    done: list[tuple[np.ndarray, Any]] = []
-    while True:
-        state, ready = _advance_lanes(solver, problem, state)
-        ready = np.array(ready)
-        if ready.all():
-            done.append((lanes, _output_lanes(solver, problem, state, plans=plans)))
-            break
-        remaining = int((~ready).sum())
-        if remaining * 4 <= len(lanes):
-            keep = np.flatnonzero(~ready)
-            keep = np.concatenate([keep, np.full(_quarter(len(lanes)) - remaining, keep[0])])
-            leave = np.flatnonzero(ready)
-            out = _output_lanes(solver, problem, state, plans=plans)
-            done.append((lanes[leave], streaming.take(jax.tree.map(np.asarray, out), leave)))
-            problem, state = streaming.take((problem, state), keep)
-            lanes = lanes[keep]
-    return _merge(done)
-
-
-def _quarter(count: int) -> int:
-    return -(-count // 4)
-
-
-def _merge(parts: list[tuple[np.ndarray, Any]]) -> Output:
-    """Outputs of the parts put back in lane order (filler lanes overwrite with equal values)."""
-    total = max(int(lanes.max()) for lanes, _ in parts) + 1
-
-    def place(*leaves):
-        out = np.zeros((total, *leaves[0].shape[1:]), np.asarray(leaves[0]).dtype)
-        for (lanes, _), leaf in zip(parts, leaves, strict=True):
-            out[lanes] = np.asarray(leaf)
-        return out
-
-    return jax.tree.map(place, *(out for _, out in parts))
-
-
-def _drop_plan(out: Output, plans: bool) -> Output:
-    return out if plans else dataclasses.replace(out, plan=None)
-
-
-@functools.partial(jax.jit, static_argnames="plans")
-def _solve_lanes(solver, problem, *, plans):
-    return _drop_plan(jax.vmap(solver.solve)(problem), plans)
-
-
-@jax.jit
-def _init_lanes(solver, problem):
-    return jax.vmap(lambda p: solver.init(p, None))(problem)
-
-
-@jax.jit
-def _advance_lanes(solver, problem, state):
-    def block(p, s):
-        # A finished lane stays as it is: its result must not depend on its neighbours.
-        new = iteration.advance(solver, p, s)
-        ready = iteration.finished(solver, s)
-        return jax.tree.map(lambda a, b: jnp.where(ready, a, b), s, new)
-
-    state = jax.vmap(block)(problem, state)
-    return state, jax.vmap(lambda s: iteration.finished(solver, s))(state)
-
-
-@functools.partial(jax.jit, static_argnames="plans")
-def _output_lanes(solver, problem, state, *, plans):
-    return _drop_plan(jax.vmap(solver.output)(problem, state), plans)
+def _number(value: Any) -> jax.Array:
+    return jnp.asarray(value, jnp.result_type(float))
 
 
 def _pool(graphs1: list[Graph], graphs2: list[Graph]):
@@ -366,59 +271,3 @@ def _pool(graphs1: list[Graph], graphs2: list[Graph]):
     first = np.array([place(g) for g in graphs1], np.int64)
     second = np.array([place(g) for g in graphs2], np.int64)
     return pool, first, second
-
-
-def _check_arguments(graph1, graph2, alpha, q, feature_cost) -> None:
-    for name, graph in (("graph1", graph1), ("graph2", graph2)):
-        if not isinstance(graph, Graph):
-            raise InputError(
-                f"{name}: expected a Graph, got {type(graph).__name__}; "
-                "build one with Graph.from_adjacency"
-            )
-    widths = graph1.features.shape[-1], graph2.features.shape[-1]
-    check(
-        widths[0] == widths[1] or not isinstance(feature_cost, str),
-        f"graph1, graph2: feature widths differ ({widths[0]} and {widths[1]}); "
-        "give both graphs the same features, or pass feature_cost as a matrix",
-    )
-    check(q in (1, 2), f"q: must be 1 or 2, got {q!r}")
-    if isinstance(feature_cost, str):
-        check_feature_cost(feature_cost)
-    if not isinstance(alpha, jax.core.Tracer):
-        array = np.asarray(alpha)
-        check(
-            bool(((array >= 0) & (array <= 1)).all()),
-            f"alpha: must lie in [0, 1], got {alpha}; 1 compares structures only, 0 features only",
-        )
-
-
-def _check_init(init, graph1, graph2) -> None:
-    if init is None:
-        return
-    shape = (graph1.mask.shape[-1], graph2.mask.shape[-1])
-    check(
-        tuple(np.shape(init)) == shape,
-        f"init: expected a plan of shape {shape}, got {np.shape(init)}",
-    )
-
-
-def _mean_feature_cost(graphs: Sequence[Graph]) -> float:
-    """Mean |x - y|^2 over nodes of all graphs: twice the total variance of the features."""
-    rows = np.concatenate([np.asarray(g.features, np.float64)[np.asarray(g.mask)] for g in graphs])
-    return float(2.0 * rows.var(0).sum())
-
-
-def _warn_if_dwarfed(graphs: Sequence[Graph], alpha: Any) -> None:
-    """Warn when the feature cost is so large beside the structure that alpha means nothing."""
-    sample = list(graphs[:64])
-    structure = np.mean([np.square(np.asarray(g.structure, np.float64)).max() for g in sample])
-    features = _mean_feature_cost(sample)
-    weight = float(np.asarray(alpha))
-    if 0 < weight < 1 and (1 - weight) * features > 1e3 * weight * max(structure, 1e-30):
-        warnings.warn(
-            f"the mean feature cost ({features:.3g}) dwarfs the structure (largest squared entry "
-            f"{structure:.3g}) at alpha={weight}: structure hardly counts. "
-            "fgw_jax.fgw.scale_features brings features to one scale.",
-            UserWarning,
-            stacklevel=3,
-        )

@@ -1,0 +1,136 @@
+"""Checks of what comes in by the front door: each error names the argument and the remedy."""
+
+from __future__ import annotations
+
+import dataclasses
+import numbers
+from typing import Any
+
+import jax
+import numpy as np
+
+from fgw_jax.errors import InputError, check
+from fgw_jax.fgw.problem import check_feature_cost
+from fgw_jax.graphs import Graph
+from fgw_jax.inputs import concrete
+
+#: Fields of solvers that count something, and the least they may be.
+_COUNTS = {
+    "max_steps": 1,
+    "check_every": 1,
+    "num_steps": 1,
+    "starts": 1,
+    "sweeps": 1,
+    "sinkhorn_steps": 1,
+    "final_sweeps": 0,
+    "warm_steps": 0,
+}
+#: Fields of solvers that measure something: whether zero is allowed.
+_AMOUNTS = {
+    "step_size": False,
+    "first": False,
+    "last": False,
+    "epsilon": False,
+    "noise": True,
+    "rtol": True,
+    "atol": True,
+}
+#: Fields of solvers that name something.
+_NAMES = {"method": ("cg", "mirror"), "plan": ("mean", "last"), "round": (True, False)}
+
+
+def check_graphs(graph1: Any, graph2: Any, feature_cost: Any) -> None:
+    """Refuse what is not a graph, and graphs whose features cannot be compared."""
+    for name, graph in (("graph1", graph1), ("graph2", graph2)):
+        if not isinstance(graph, Graph) or graph.mask.ndim != 1:
+            kind = type(graph).__name__
+            raise InputError(
+                f"{name}: expected a single Graph, got {kind}; build one with "
+                "Graph.from_adjacency, and compare batches with jax.vmap or distances()"
+            )
+    widths = graph1.features.shape[-1], graph2.features.shape[-1]
+    check(
+        widths[0] == widths[1] or not isinstance(feature_cost, str),
+        f"graph1, graph2: feature widths differ ({widths[0]} and {widths[1]}); "
+        "give both graphs the same features, or pass feature_cost as a matrix",
+    )
+
+
+def check_problem(alpha: Any, q: Any, feature_cost: Any) -> None:
+    """Refuse an alpha outside [0, 1], an exponent other than 1 and 2, an unknown feature cost."""
+    check(q in (1, 2), f"q: must be 1 or 2, got {q!r}")
+    if isinstance(feature_cost, str):
+        check_feature_cost(feature_cost)
+    if concrete(alpha):
+        check(
+            np.ndim(alpha) == 0 and bool(0 <= np.asarray(alpha) <= 1),
+            f"alpha: must be one number in [0, 1], got {alpha}; "
+            "1 compares structures only, 0 features only",
+        )
+
+
+def check_plan(init: Any, shape: tuple[int, int]) -> None:
+    """Refuse an initial plan of the wrong shape, or one that is no plan."""
+    if init is None:
+        return
+    check(
+        tuple(np.shape(init)) == shape,
+        f"init: expected a plan of shape {shape}, got {np.shape(init)}; "
+        "one row a node of the first graph, one column a node of the second",
+    )
+    if concrete(init):
+        values = np.asarray(init)
+        check(
+            bool((np.isfinite(values) & (values >= 0)).all() and values.sum() > 0),
+            "init: a plan has finite entries of at least 0, some positive; leave it out to start "
+            "from the product coupling",
+        )
+
+
+def check_solver(solver: Any) -> None:
+    """Refuse what is not a solver, and settings no solver can work with."""
+    if not dataclasses.is_dataclass(solver) or not hasattr(solver, "solve"):
+        raise InputError(
+            f"solver: expected Strict(), Relaxed() or Reference(), got {type(solver).__name__}"
+        )
+    _check_fields(solver)
+
+
+def _check_fields(solver: Any) -> None:
+    kind = type(solver).__name__
+    for field in dataclasses.fields(solver):
+        value = getattr(solver, field.name)
+        label = f"{kind}.{field.name}"
+        if field.name == "schedule":
+            if value is not None:
+                check(
+                    dataclasses.is_dataclass(value) and callable(value),
+                    f"{label}: expected a Decay or None, got {value!r}",
+                )
+                _check_fields(value)
+        elif field.name in _NAMES:
+            choices = _NAMES[field.name]
+            check(value in choices, f"{label}: must be one of {choices}, got {value!r}")
+        elif field.name in _COUNTS:
+            least = _COUNTS[field.name]
+            whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
+            check(
+                (value is None and field.default is None) or (whole and value >= least),
+                f"{label}: must be a whole number of at least {least}, got {value!r}",
+            )
+        elif field.name in _AMOUNTS and concrete(value):
+            _check_amount(label, value, _AMOUNTS[field.name])
+
+
+def _check_amount(label: str, value: Any, zero: bool) -> None:
+    try:
+        number = float(np.asarray(value))
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{label}: expected a number, got {value!r}") from error
+    good = np.isfinite(number) and (number > 0 or (zero and number == 0))
+    check(good, f"{label}: must be a finite number {'>=' if zero else '>'} 0, got {value!r}")
+
+
+def is_traced(*trees: Any) -> bool:
+    """Whether any leaf is traced: we are inside someone's jit, vmap or grad."""
+    return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(trees))

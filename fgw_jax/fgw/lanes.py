@@ -1,0 +1,161 @@
+"""Many pairs through compiled batches: one batch at once, or lanes that empty and fill again.
+
+A solver with a fixed count runs chunk by chunk. One that stops by itself runs as a set of lanes
+of one padded shape: between blocks of steps, pairs that are done leave and waiting pairs take
+their lanes, so that one slow pair does not hold the others. A lane's result does not depend on
+its neighbours.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fgw_jax import streaming
+from fgw_jax.fgw import iteration
+from fgw_jax.fgw.iteration import Output
+from fgw_jax.fgw.problem import from_graphs
+from fgw_jax.graphs import Graph
+
+
+@dataclasses.dataclass(frozen=True)
+class Pairs:
+    """Pairs of graphs by position in a pool, and what they are solved with.
+
+    Attributes:
+        pool: distinct graphs.
+        first: ``[N]`` position of the first graph of each pair.
+        second: ``[N]`` position of the second.
+        alpha: structure against features.
+        solver: any solver of this room.
+        q: exponent of Eq. 1.
+        feature_cost: name of the feature cost.
+        plans: whether plans are wanted.
+    """
+
+    pool: Sequence[Graph]
+    first: np.ndarray
+    second: np.ndarray
+    alpha: Any
+    solver: Any
+    q: int
+    feature_cost: str
+    plans: bool
+
+    def batches(self, items: np.ndarray, shape: tuple[int, int]) -> tuple[Any, Any]:
+        """Both sides of the pairs ``items``, padded and stacked."""
+        return (
+            streaming.stack(self.pool, self.first[items], shape[0]),
+            streaming.stack(self.pool, self.second[items], shape[1]),
+        )
+
+
+#: A task holds this many rounds of its lanes: enough that lanes which empty are filled again.
+_ROUNDS = 6
+
+
+def solve(
+    pairs: Pairs, groups: Sequence[streaming.Group]
+) -> Iterator[list[tuple[np.ndarray, Output]]]:
+    """Solve the groups; yields lists of positions and their outputs (numpy) as they are done."""
+    if _stops_by_itself(pairs.solver):
+        parts = [group.split(_ROUNDS) for group in groups]
+        run = _steps
+    else:
+        parts = [group.split(1) for group in groups]
+        run = _at_once
+    # One task of every shape first: two tasks of one shape at the same time would compile twice.
+    parts = [part for part in itertools.chain(*itertools.zip_longest(*parts)) if part is not None]
+    tasks = [functools.partial(lambda p: list(run(pairs, p)), part) for part in parts]
+    return streaming.in_parallel(tasks)
+
+
+def _stops_by_itself(solver: Any) -> bool:
+    steps = hasattr(solver, "step") and getattr(solver, "starts", 1) == 1
+    return steps and not iteration.fixed_count(solver)
+
+
+def _at_once(pairs: Pairs, group: streaming.Group) -> Iterator[tuple[np.ndarray, Output]]:
+    options = {"q": pairs.q, "feature_cost": pairs.feature_cost, "plans": pairs.plans}
+    for chunk in group.chunks():
+        batches = pairs.batches(chunk.lanes, group.shape)
+        out = solve_batch(pairs.solver, *batches, pairs.alpha, None, None, **options)
+        yield chunk.items, streaming.take(jax.tree.map(np.asarray, out), slice(len(chunk.items)))
+
+
+def _steps(pairs: Pairs, group: streaming.Group) -> Iterator[tuple[np.ndarray, Output]]:
+    options = {"q": pairs.q, "feature_cost": pairs.feature_cost}
+    waiting = list(group.items[::-1])
+    occupant = np.full(group.lanes, group.items[0])
+    empty = np.ones(group.lanes, bool)
+    state = None
+    while waiting or not empty.all():
+        fresh = empty & (np.cumsum(empty) <= len(waiting))
+        occupant[fresh] = [waiting.pop() for _ in range(fresh.sum())]
+        empty = empty & ~fresh
+        problem, start = _enter(
+            pairs.solver, *pairs.batches(occupant, group.shape), pairs.alpha, **options
+        )
+        live = group.lanes - int(empty.sum())
+        # A quarter of the lanes leave at a time, so that entering and leaving cost little.
+        leaving = max(1, live // 4) if waiting else live
+        state, done = _advance(
+            pairs.solver, problem, start, start if state is None else state, fresh, empty, leaving
+        )
+        done = np.flatnonzero(np.asarray(done) & ~empty)
+        out = jax.tree.map(np.asarray, _leave(pairs.solver, problem, state, plans=pairs.plans))
+        yield occupant[done], streaming.take(out, done)
+        empty[done] = True
+
+
+@functools.partial(jax.jit, static_argnames=("q", "feature_cost", "plans"))
+def solve_batch(solver, batch1, batch2, alpha, init, cost, *, q, feature_cost, plans) -> Output:
+    """Solve stacked pairs at once; ``init`` and ``cost`` are stacked ``[B, n, m]`` or ``None``."""
+
+    def one(graph1, graph2, init, cost):
+        problem = from_graphs(graph1, graph2, alpha, q, feature_cost if cost is None else cost)
+        return _trim(solver.solve(problem, init), plans)
+
+    return jax.vmap(one)(batch1, batch2, init, cost)
+
+
+@functools.partial(jax.jit, static_argnames=("q", "feature_cost"))
+def _enter(solver, batch1, batch2, alpha, *, q, feature_cost):
+    build = lambda a, b: from_graphs(a, b, alpha, q, feature_cost)  # noqa: E731
+    problem = jax.vmap(build)(batch1, batch2)
+    return problem, jax.vmap(lambda p: solver.init(p, None))(problem)
+
+
+@jax.jit
+def _advance(solver, problem, start, state, fresh, empty, leaving):
+    """Blocks of steps until ``leaving`` occupied lanes are done; those stay as they are."""
+    choose = lambda flags, a, b: jax.tree.map(  # noqa: E731
+        lambda x, y: jnp.where(flags.reshape(flags.shape + (1,) * (x.ndim - 1)), x, y), a, b
+    )
+    state = choose(fresh, start, state)
+    finished = jax.vmap(lambda s: iteration.finished(solver, s))
+
+    def block(carry):
+        state, ready = carry
+        new = jax.vmap(lambda p, s: iteration.advance(solver, p, s))(problem, state)
+        state = choose(ready, state, new)
+        return state, finished(state) | empty
+
+    short = lambda carry: (carry[1] & ~empty).sum() < leaving  # noqa: E731
+    return jax.lax.while_loop(short, block, (state, finished(state) | empty))
+
+
+@functools.partial(jax.jit, static_argnames="plans")
+def _leave(solver, problem, state, *, plans):
+    return _trim(jax.vmap(solver.output)(problem, state), plans)
+
+
+def _trim(out: Output, plans: bool) -> Output:
+    return out if plans else dataclasses.replace(out, plan=None)
