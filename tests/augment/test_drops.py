@@ -29,7 +29,7 @@ def on_host(method, data):
 
 
 def in_step(method, data):
-    return method.on_graphs(jax.random.key(0), Batch.stack(data.graphs)).unstack()
+    return jax.jit(method.on_graphs)(jax.random.key(0), Batch.stack(data.graphs)).unstack()
 
 
 both = pytest.mark.parametrize("hook", [on_host, in_step])

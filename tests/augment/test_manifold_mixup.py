@@ -33,7 +33,7 @@ def test_rows_and_labels_are_mixed_with_the_same_partner_and_weight(rows):
 
 def test_partners_and_weights_change_with_the_key(rows):
     representations, labels, mask = rows
-    hook = augment.ManifoldMixup().on_representations
+    hook = jax.jit(augment.ManifoldMixup(beta_k=1.0).on_representations)
     soft = [np.asarray(hook(jax.random.key(k), representations, labels, mask)[1]) for k in range(9)]
     assert len({s.tobytes() for s in soft}) > 1
 
@@ -45,7 +45,7 @@ def test_the_weight_follows_its_beta_distribution():
     def weight(key):
         return method.on_representations(key, x, labels, mask)[1][0, 0]
 
-    draws = np.asarray(jax.vmap(weight)(jax.random.split(jax.random.key(0), 4000)))
+    draws = np.asarray(jax.jit(jax.vmap(weight))(jax.random.split(jax.random.key(0), 4000)))
     # Half of the draws pair a row with itself (weight 1); the others have lam's moments.
     assert draws.mean() == pytest.approx(0.75, abs=0.02)
     variance = 0.25 / (2 * 0.2 + 1)
