@@ -20,10 +20,14 @@ values and combinations end at once with exit code 2.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+import jax
 from absl import flags as absl_flags
 
 from experiments import flags
+from fgw_jax import mixups, plot
+from fgw_jax.augment import FGWMixup
 from fgw_jax.training import cost, protocol, results, settings, summary
 
 
@@ -48,22 +52,26 @@ def main(values: absl_flags.FlagValues) -> None:
     found = [line for line in map(lines.find, runs) if line is not None]
     print(f"\n{summary.summary_table(found)}\n\n{summary.seconds_table(found)}\n")
     print(f"lines: {store.path}")
-    print(f"picture of a midpoint: {picture(bench, runs[0], out / 'midpoint.png')}")
+    mixed = next((run for run in runs if isinstance(run.method(), FGWMixup)), None)
+    if mixed is not None:
+        print(f"picture of a midpoint: {picture(bench, mixed, out / f'{data.name}.png')}")
 
 
 def picture(bench: protocol.Workbench, run: settings.Settings, path: Path) -> Path:
-    """Two training graphs of different classes and their midpoint, drawn once."""
-    if not path.exists():
-        from fgw_jax import mixup, plot
-
-        data = bench.data(run.dataset)
-        train = data[bench.splits(run)[0].train]
-        first = 0
-        second = int((train.labels != train.labels[first]).argmax())
-        pair = train.graphs[first], train.graphs[second]
-        path.parent.mkdir(parents=True, exist_ok=True)
-        plot.save(plot.midpoint(*pair, mixup(*pair, 0.5), 0.5), path)
-    return path
+    """Of the midpoints of a fold the one nearest to the middle, beside its sources; drawn once."""
+    if path.exists():
+        return path
+    method: Any = run.method()
+    train = bench.data(run.dataset)[bench.splits(run)[0].train]
+    # As many as the fold has: the programs are compiled already.
+    made = method.draw(jax.random.key(run.seed), train, round(method.ratio * len(train))).dataset
+    parents = [[train.graphs[origin.parents[i]] for origin in made.origins] for i in (0, 1)]
+    lams = [origin.lam for origin in made.origins]
+    mids = mixups(parents[0], parents[1], lams, method.alpha, method.solver)
+    best = min(range(len(lams)), key=lambda i: abs(lams[i] - 0.5))
+    figure = plot.midpoint(parents[0][best], parents[1][best], mids[best], lams[best])
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return plot.save(figure, path)
 
 
 if __name__ == "__main__":

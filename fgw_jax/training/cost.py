@@ -22,13 +22,13 @@ from fgw_jax.training.settings import GRAPHORMERS, Settings
 
 #: Seconds on two quiet cores, whose float32 product of 512 x 512 runs at :data:`REFERENCE` GFLOP/s.
 REFERENCE = 100.0
-_COMPILE = {"mpnn": 8.0, "graphormer": 20.0}
+_COMPILE = {"mpnn": 10.0, "graphormer": 25.0}
 #: Seconds of one new graph of 30 nodes; grows with the square of the nodes.
 _AUGMENT = {
     "ifmixup": 2e-3, "gmixup": 5e-3, "gmixup_gw": 0.1, "gmixup_gw_star": 0.1, "gmixup_fgw": 0.1,
     "smixup": 3e-3, "geomix": 3e-3, "fgwmixup": 8e-3, "fgwmixup_star": 8e-3,
 }  # fmt: skip
-_AUGMENT_COMPILE = {"fgwmixup": 30.0, "fgwmixup_star": 30.0, "smixup": 10.0, "geomix": 10.0}
+_AUGMENT_COMPILE = {"fgwmixup": 20.0, "fgwmixup_star": 15.0, "smixup": 10.0, "geomix": 10.0}
 
 _LISTED = (
     "alpha", "beta_k", "step_size", "size", "label_noise", "num_layers", "batch_size",
