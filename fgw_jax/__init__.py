@@ -49,9 +49,9 @@ if TYPE_CHECKING:  # the same names, for type checkers and editors
     from fgw_jax.fgw import pairwise as pairwise
     from fgw_jax.graphs import Batch as Batch
     from fgw_jax.graphs import Graph as Graph
-    from fgw_jax.midpoint import decode as decode
-    from fgw_jax.midpoint import mixup as mixup
-    from fgw_jax.midpoint import mixups as mixups
+    from fgw_jax.midpoint.decode import decode as decode
+    from fgw_jax.midpoint.mixups import mixup as mixup
+    from fgw_jax.midpoint.mixups import mixups as mixups
 
 
 def __getattr__(name: str) -> Any:

@@ -1,9 +1,9 @@
-r"""Barycenters of graphs: Alg. 1 and Alg. 2 of the paper, and a faster way from a better start.
+r"""Midpoints of padded sources: Alg. 1 and Alg. 2 of the paper, and a faster way.
 
 ``start="random"`` is the paper's: every outer step solves the plans anew from the product coupling
 with the given solver, then averages (lines 7 and 8). ``start="geodesic"`` begins at plans composed
-from FGW between the sources and takes one mirror step a plan between two averages. Both end with
-plans made feasible, the averages of those plans, and the objective they have.
+from FGW between the sources and takes a few steps of :mod:`fgw_jax.midpoint.descent`. Both end with
+feasible plans, the averages of those plans, and the objective they have.
 """
 
 from __future__ import annotations
@@ -15,19 +15,31 @@ import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from fgw_jax.fgw import projections
-from fgw_jax.fgw.iteration import ADVICE, Status
-from fgw_jax.fgw.projections import safe_log
+from fgw_jax.fgw.iteration import Status
 from fgw_jax.fgw.relaxed import Relaxed
 from fgw_jax.fgw.strict import Strict
 from fgw_jax.graphs import Graph
-from fgw_jax.midpoint import starts
+from fgw_jax.midpoint import descent, starts
 from fgw_jax.midpoint.objective import MidpointProblem, problem_of, reciprocal
 
-#: Relative change of the objective that ends the outer loop.
-OUTER_TOLERANCE = 5e-4
+#: Change of the objective, relative and absolute, that ends the outer loop.
+OUTER_RTOL, OUTER_ATOL = 5e-4, 1e-7
 #: Most outer steps of the paper's loop.
 OUTER_LIMIT = 200
+#: Rounds of the warm descent; twice as many lower the objective by 0.1 %.
+WARM_ROUNDS = 8
+
+ADVICE = {
+    Status.CONVERGED: "converged: the last outer step changed the objective within its tolerance",
+    Status.STEP_LIMIT: (
+        "stopped at the limit of outer steps before the objective settled; the objective is still "
+        "that of the returned plans: a geodesic start settles sooner than a random one"
+    ),
+    Status.NON_FINITE: (
+        "not finite: the inputs overflow; scale features and structures "
+        "(fgw_jax.fgw.scale_features), or turn on float64"
+    ),
+}
 
 
 @jax.tree_util.register_dataclass
@@ -40,17 +52,17 @@ class Midpoint:
             taken of the sources' adjacencies, without its diagonal.
         plans: ``[n, n_i]`` feasible plan between the new nodes and each source.
         values: ``[S]`` FGW(graph, G_i) at these plans.
-        objective: sum_i w_i FGW(graph, G_i) at these plans.
+        objective: sum_i w_i FGW(graph, G_i), the values weighted by the ratios.
         bound: lower bound of any midpoint's objective by the least FGW values known between the
             sources, sum_{i<j} w_i w_j FGW(G_i, G_j); see :func:`lower_bound`.
         num_outer: updates of structure and features.
         converged: whether the last update changed the objective by less than its tolerance.
         status: code of :class:`fgw_jax.fgw.iteration.Status`.
-        history: ``[T]`` objective at each outer step, the reported one last.
+        history: ``[T]`` objective at each outer step, the reported one last, NaN where none was.
     """
 
     graph: Graph
-    plans: tuple[Any, ...]
+    plans: Any
     values: Any
     objective: Any
     bound: Any
@@ -64,161 +76,121 @@ class Midpoint:
         return ADVICE[Status(int(self.status))]
 
 
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
-class Warm:
-    """Settings of the warm loop.
-
-    Attributes:
-        step_size: mirror step in units of the gradient's standard deviation.
-        growth: factor on the step size from one step to the next.
-        num_steps: updates of structure and features (static).
-        sweeps: Sinkhorn sweeps in each step (static).
-        final_sweeps: sweeps before the plans are rounded (static).
-    """
-
-    step_size: Any = 2.0
-    growth: Any = 1.1
-    num_steps: int = dataclasses.field(default=15, metadata={"static": True})
-    sweeps: int = dataclasses.field(default=10, metadata={"static": True})
-    final_sweeps: int = dataclasses.field(default=100, metadata={"static": True})
-
-
 def solve(
-    sources: tuple[Graph, ...],
-    ratios: jax.Array,
-    size: jax.Array,
+    sources: Graph,
+    ratios: ArrayLike,
+    size: ArrayLike,
     padded_size: int,
     alpha: ArrayLike,
     solver: Any = None,
     start: str = "geodesic",
     key: jax.Array | None = None,
-    alignments: tuple[jax.Array, ...] | None = None,
-    warm: Warm | None = None,
+    alignments: jax.Array | None = None,
+    fixed_structure: ArrayLike | None = None,
+    fixed_features: ArrayLike | None = None,
 ) -> Midpoint:
-    """Midpoint of padded sources, the one of largest weight first; pure, for jit and vmap.
+    """Midpoint of stacked sources (fields with a leading axis ``S``); pure, for jit and vmap.
 
-    ``alignments`` are plans ``[n_1, n_i]`` between the first and every other source, solved here
-    unless given.
+    A source that has all the weight, asked for at its own size, comes back as it is.
+
+    Args:
+        sources: graphs padded to ``m`` nodes and stacked.
+        ratios: ``[S]`` weights on the simplex.
+        size: number of new nodes, may be traced; padded to ``padded_size`` = ``n``.
+        padded_size: static number of nodes of the result.
+        alpha: structure against features.
+        solver: ``Strict()`` by default.
+        start: ``"geodesic"`` or ``"random"``.
+        key: key of the random start.
+        alignments: ``[S, m, m]`` plans from the main source to every source, solved here unless
+            given (see :func:`align`).
+        fixed_structure: ``[n, n]`` structure to keep.
+        fixed_features: ``[n, d]`` features to keep.
     """
     solver = Strict() if solver is None else solver
-    problem = problem_of(sources, ratios, size, padded_size, alpha)
+    real = jnp.arange(padded_size) < size
+    uniform = jnp.where(real, 1.0 / size, 0.0)
+    problem = problem_of(sources, ratios, uniform, alpha, fixed_structure, fixed_features)
+    if start == "geodesic" and alignments is None:
+        alignments = align(problem, solver)
     if start == "random":
         plans, history, count = paper_loop(problem, literal(solver), key)
-        values: tuple[Any, ...] = ()
-        alignments = ()
     else:
-        if alignments is None:
-            alignments = tuple(
-                solver.solve(problem.source_problem(0, i)).plan
-                for i in range(1, problem.num_sources)
-            )
-        plans, history, count = warm_loop(problem, alignments, warm or Warm(), solver)
-    return describe(problem, sources, plans, alignments, history, count)
+        assert alignments is not None  # noqa: S101 - set above
+        plans, history, count = warm_loop(problem, alignments, solver)
+    return _describe(problem, sources, plans, alignments, history, count)
+
+
+def align(problem: MidpointProblem, solver: Any) -> jax.Array:
+    """Plans ``[S, m, m]`` from the main source to every source; to itself the identity."""
+    main, index = problem.main, jnp.arange(problem.num_sources)
+    plans = jax.vmap(lambda i: solver.solve(problem.source_problem(main, i)).plan)(index)
+    own = (index == main)[:, None, None]
+    return jnp.where(own, jnp.diag(problem.weights[main])[None], plans)
 
 
 def literal(solver: Any) -> Any:
-    """The solver as the paper's loop runs it: product coupling, at most 300 steps, change 1e-5."""
+    """The solver as the paper's loop runs it: product coupling, 300 steps, tolerance 1e-5."""
     if isinstance(solver, Strict):
-        return dataclasses.replace(solver, noise=0.0, max_steps=300, check_every=10, rtol=1e-5)
+        return dataclasses.replace(
+            solver, method="mirror", noise=0.0, max_steps=300, check_every=10, rtol=1e-5
+        )
     if isinstance(solver, Relaxed) and solver.schedule is not None:
         return dataclasses.replace(solver, schedule=None, plan="last")
     return solver
 
 
-def paper_loop(problem: MidpointProblem, solver: Any, key: jax.Array):
-    """Alg. 1 (strict solver) or Alg. 2 (relaxed): cold inner solves, then lines 7 and 8."""
+def paper_loop(problem: MidpointProblem, solver: Any, key: Any):
+    """Alg. 1 (strict solver) or Alg. 2 (relaxed): cold inner solves, then lines 7 and 8.
+
+    Returns feasible plans ``[S, n, m]``, the objective at each outer step ``[OUTER_LIMIT + 1]``
+    (that of the feasible plans last) and the number of outer steps.
+    """
     structure, features = starts.random_graph(problem, key)
-
-    def plans_of(structure, features):
-        outs = [
-            solver.solve(problem.transport(structure, features, i))
-            for i in range(problem.num_sources)
-        ]
-        value = jnp.stack([out.value for out in outs]) @ problem.ratios
-        return tuple(out.plan for out in outs), value
-
-    def step(state):
-        structure, features, _, value, _, count, history = state
-        plans, new = plans_of(structure, features)
-        structure, features = problem.update(plans)
-        change = jnp.abs(new - value) / jnp.maximum(jnp.abs(new), jnp.finfo(new.dtype).tiny)
-        history = history.at[count].set(new)
-        return structure, features, plans, new, change, count + 1, history
+    structure = structure if problem.fixed_structure is None else problem.fixed_structure
+    features = features if problem.fixed_features is None else problem.fixed_features
+    index = jnp.arange(problem.num_sources)
+    dtype = problem.new_weights.dtype
 
     def unfinished(state):
-        return (state[4] > OUTER_TOLERANCE) & (state[5] < OUTER_LIMIT)
+        _, _, history, count = state
+        last, before = history[count - 1], history[count - 2]
+        settled = jnp.abs(last - before) <= OUTER_ATOL + OUTER_RTOL * jnp.abs(last)
+        return (count < OUTER_LIMIT) & ~((count >= 2) & settled)
 
-    dtype = problem.new_weights.dtype
-    blank = tuple(problem.new_weights[:, None] * w[None, :] for w in problem.weights)
-    state = (
-        structure, features, blank, jnp.asarray(jnp.inf, dtype), jnp.asarray(jnp.inf, dtype),
-        jnp.zeros((), jnp.int32), jnp.full(OUTER_LIMIT, jnp.nan, dtype),
-    )  # fmt: skip
-    state = jax.lax.while_loop(unfinished, step, state)
-    return (
-        tuple(feasible(problem, i, safe_log(p), 100) for i, p in enumerate(state[2])),
-        state[6],
-        state[5],
-    )
+    def step(state):
+        averages, _, history, count = state
+        structure, features = averages
+        solve_ = lambda i: solver.solve(problem.transport(structure, features, i))  # noqa: E731
+        outs = jax.vmap(solve_)(index)
+        history = history.at[count].set(outs.value @ problem.ratios)
+        return problem.update(outs.plan), outs.plan, history, count + 1
 
-
-def warm_loop(problem: MidpointProblem, alignments, warm: Warm, solver: Any):
-    """One mirror step a plan between two averages, from the composed plans; the better end kept."""
-    first = starts.resample(problem)
-    plans = (first, *(starts.compose(problem, first, a) for a in alignments))
-    initial = problem.value(*problem.update(plans), plans)
-    logs = tuple(
-        safe_log((1 - 1e-3) * p + 1e-3 * problem.new_weights[:, None] * w[None, :])
-        for p, w in zip(plans, problem.weights, strict=True)
-    )
-    del solver
-
-    def step(state, number):
-        logs, current = state
-        gradients = problem.gradients(current)
-        out = []
-        for i, (log_plan, gradient) in enumerate(zip(logs, gradients, strict=True)):
-            move = warm.step_size * warm.growth**number * spread_free(problem, i, gradient)
-            out.append(
-                projections.sinkhorn(
-                    log_plan - move, problem.new_weights, problem.weights[i], warm.sweeps
-                )
-            )
-        return (tuple(o[0] for o in out), tuple(o[1] for o in out)), None
-
-    (logs, _), _ = jax.lax.scan(step, (logs, plans), jnp.arange(warm.num_steps))
-    ends = tuple(
-        feasible(problem, i, log_plan, warm.final_sweeps) for i, log_plan in enumerate(logs)
-    )
-    final = problem.value(*problem.update(ends), ends)
-    better = final < initial
-    plans = tuple(jnp.where(better, e, p) for e, p in zip(ends, plans, strict=True))
-    return (
-        plans,
-        jnp.stack([initial, jnp.minimum(initial, final)]),
-        jnp.asarray(warm.num_steps, jnp.int32),
-    )
+    plans = problem.new_weights[None, :, None] * problem.weights[:, None, :]
+    history = jnp.full(OUTER_LIMIT + 1, jnp.nan, dtype)
+    state = ((structure, features), plans, history, jnp.zeros((), jnp.int32))
+    _, plans, history, count = jax.lax.while_loop(unfinished, step, state)
+    return descent.feasible(problem, plans, 100), history, count
 
 
-def feasible(problem: MidpointProblem, i: int, log_plan: jax.Array, num_sweeps: int) -> jax.Array:
-    """Plan ``i`` swept toward its marginals and rounded to them."""
-    weights1, weights2 = problem.new_weights, problem.weights[i]
-    _, plan = projections.sinkhorn(log_plan, weights1, weights2, num_sweeps)
-    return projections.round_to_feasible(plan, weights1, weights2)
+def warm_loop(problem: MidpointProblem, alignments: jax.Array, solver: Any):
+    """A few rounds of descent from the composed plans; the start is kept if it was better."""
+    plans = descent.feasible(problem, starts.geodesic(problem, alignments), 0)
+    initial = problem.values(*problem.update(plans), plans) @ problem.ratios
+    if isinstance(solver, Relaxed):
+        ends, later = descent.relaxed_steps(problem, plans, WARM_ROUNDS, solver.step_size)
+        history = jnp.concatenate([initial[None], later])
+    else:
+        ends, gains = descent.vertex_steps(problem, plans, WARM_ROUNDS)
+        ends = descent.feasible(problem, ends, 0)
+        history = initial - jnp.concatenate([jnp.zeros(1, gains.dtype), jnp.cumsum(gains)])
+    final = problem.values(*problem.update(ends), ends) @ problem.ratios
+    return jnp.where(final < initial, ends, plans), history, jnp.asarray(WARM_ROUNDS, jnp.int32)
 
 
-def spread_free(problem: MidpointProblem, i: int, gradient: jax.Array) -> jax.Array:
-    """``gradient`` less its row and column means, in units of its standard deviation."""
-    weights1, weights2 = problem.new_weights, problem.weights[i]
-    gradient = gradient - (gradient @ weights2)[:, None]
-    gradient = gradient - (weights1 @ gradient)[None, :]
-    scale = jnp.sqrt(weights1 @ gradient**2 @ weights2)
-    floor = jnp.finfo(gradient.dtype).eps
-    return jnp.where(scale > floor, gradient / jnp.maximum(scale, floor), 0.0)
-
-
-def lower_bound(problem: MidpointProblem, plans, alignments) -> jax.Array:
+def lower_bound(
+    problem: MidpointProblem, plans: jax.Array, alignments: jax.Array | None
+) -> jax.Array:
     r"""Lower bound of the objective, sum_{i<j} w_i w_j FGW(G_i, G_j) at the least values known.
 
     Proof. Let :math:`\pi_i` be any plans of a midpoint with structure A and features X. Glue them
@@ -231,45 +203,74 @@ def lower_bound(problem: MidpointProblem, plans, alignments) -> jax.Array:
     \mathrm{FGW}(G_i, G_j; \pi_{ij})`, which is at least the same sum of minima. A minimum is not
     known, so the least value found stands for it: that of the alignment and that of the glued plan.
     """
+    first, second = jnp.triu_indices(problem.num_sources, 1)
     inverse = reciprocal(problem.new_weights)
-    total = jnp.zeros((), problem.new_weights.dtype)
-    for i in range(problem.num_sources):
-        for j in range(i + 1, problem.num_sources):
-            pair = problem.source_problem(i, j)
-            least = pair.value((plans[i] * inverse[:, None]).T @ plans[j])
-            if i == 0 and len(alignments):
-                least = jnp.minimum(least, pair.value(alignments[j - 1]))
-            total = total + problem.ratios[i] * problem.ratios[j] * least
-    return total
+
+    def pair(i, j):
+        fgw = problem.source_problem(i, j)
+        least = fgw.value((plans[i] * inverse[:, None]).T @ plans[j])
+        if alignments is not None:
+            known = (i == problem.main) | (j == problem.main)
+            plan = jnp.where(i == problem.main, alignments[j], alignments[i].T)
+            least = jnp.where(known, jnp.minimum(least, fgw.value(plan)), least)
+        return problem.ratios[i] * problem.ratios[j] * least
+
+    return jax.vmap(pair)(first, second).sum()
 
 
-def describe(problem: MidpointProblem, sources, plans, alignments, history, count) -> Midpoint:
+def _describe(problem, sources, plans, alignments, history, count) -> Midpoint:
     """The midpoint of feasible plans: their averages, objective, bound and status."""
+    given, exact = _given_back(problem, sources)
+    if alignments is not None:
+        order = _node_order(problem, sources)
+        plans = jnp.where(exact, alignments[:, order], plans)
+    plans = jnp.where(problem.new_weights[:, None] > 0, plans, 0.0)
     structure, features = problem.update(plans)
-    values = problem.values(structure, features, plans)
-    objective = values @ problem.ratios
-    bound = lower_bound(problem, plans, alignments)
+    adjacency = problem.average_structure(jnp.asarray(sources.adjacency, structure.dtype), plans)
     real = problem.new_weights > 0
-    adjacency = _average_adjacency(problem, sources, plans)
     graph = Graph(
         structure,
         jnp.where(real[:, None], features + problem.centre, 0.0),
         problem.new_weights,
-        adjacency,
+        adjacency * (1.0 - jnp.eye(adjacency.shape[0], dtype=adjacency.dtype)),
         real,
     )
-    change = jnp.abs(history[-1] - history[-2])
-    converged = change <= OUTER_TOLERANCE * jnp.abs(objective)
+    graph = jax.tree.map(lambda a, b: jnp.where(exact, a.astype(b.dtype), b), given, graph)
+    problem = dataclasses.replace(problem, new_weights=graph.weights)
+    centred = jnp.where(real[:, None], graph.features - problem.centre, 0.0)
+    values = problem.values(graph.structure, centred, plans)
+    objective = values @ problem.ratios
+    bound = jnp.minimum(lower_bound(problem, plans, alignments), jnp.where(exact, 0.0, jnp.inf))
+    change = jnp.abs(objective - history[count - 1])
+    converged = exact | (change <= OUTER_ATOL + OUTER_RTOL * jnp.abs(objective))
     status = jnp.where(converged, Status.CONVERGED, Status.STEP_LIMIT)
     status = jnp.where(jnp.isfinite(objective), status, Status.NON_FINITE).astype(jnp.int32)
+    history = jnp.where(jnp.arange(len(history)) == count, objective, history)
     return Midpoint(graph, plans, values, objective, bound, count, converged, status, history)
 
 
-def _average_adjacency(problem: MidpointProblem, sources, plans) -> jax.Array:
-    other = dataclasses.replace(
-        problem,
-        structures=tuple(jnp.asarray(g.adjacency, problem.new_weights.dtype) for g in sources),
-        fixed_structure=None,
+def _node_order(problem: MidpointProblem, sources: Graph) -> jax.Array:
+    """The main source's real nodes in order, cut or filled to the number of padded new nodes."""
+    order = jnp.argsort(~jnp.asarray(sources.mask)[problem.main], stable=True)
+    n = problem.new_weights.shape[0]
+    return jnp.pad(order, (0, max(0, n - len(order))), mode="edge")[:n]
+
+
+def _given_back(problem: MidpointProblem, sources: Graph) -> tuple[Graph, jax.Array]:
+    """The main source cut to the midpoint's padding, and whether it is the midpoint, exactly."""
+    main, order = problem.main, _node_order(problem, sources)
+    real = problem.new_weights > 0
+    fits = jnp.asarray(sources.mask)[main].sum() == real.sum()
+    exact = (problem.ratios[main] >= 1.0) & fits
+    if problem.fixed_structure is not None or problem.fixed_features is not None:
+        exact = jnp.zeros_like(exact)
+    both = real[:, None] & real[None, :]
+    pick = lambda x: jnp.asarray(x)[main][order]  # noqa: E731
+    graph = Graph(
+        jnp.where(both, pick(sources.structure)[:, order], 0.0),
+        jnp.where(real[:, None], pick(sources.features), 0.0),
+        jnp.where(real, pick(sources.weights), 0.0),
+        jnp.where(both, pick(sources.adjacency)[:, order], 0.0),
+        real,
     )
-    adjacency, _ = other.update(plans)
-    return adjacency * (1.0 - jnp.eye(adjacency.shape[0], dtype=adjacency.dtype))
+    return graph, exact

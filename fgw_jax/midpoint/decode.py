@@ -73,7 +73,7 @@ def decode(
     allowed = (order > following) & (count <= total)
     error = xp.where(allowed, xp.abs(count / total - density), xp.inf)
     threshold = order[xp.argmin(error)]
-    edges = valid & (strength >= threshold) & (density > 0)
+    edges = valid & (strength >= threshold) & (xp.asarray(density) > 0)
     upper = edges.astype(a.dtype)
     if xp is np:
         out = np.zeros_like(a)

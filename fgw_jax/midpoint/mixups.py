@@ -14,7 +14,7 @@ from jax.typing import ArrayLike
 
 from fgw_jax import streaming
 from fgw_jax.errors import InputError, check
-from fgw_jax.fgw.distances import distances
+from fgw_jax.fgw import Strict, distances, from_graphs
 from fgw_jax.graphs import Graph, check_list
 from fgw_jax.inputs import concrete
 from fgw_jax.midpoint import barycenter, sizes
@@ -54,7 +54,8 @@ def mixup(
         key: random key of the random start.
 
     >>> from fgw_jax import Graph, mixup
-    >>> path, star = Graph.from_edges([(0, 1), (1, 2), (2, 3)], 4), Graph.from_edges([(0, 1), (0, 2), (0, 3)], 4)
+    >>> path = Graph.from_edges([(0, 1), (1, 2), (2, 3)], 4)
+    >>> star = Graph.from_edges([(0, 1), (0, 2), (0, 3)], 4)
     >>> mid = mixup(path, star, 0.5)
     >>> mid.graph.num_nodes, mid.plans[0].shape, bool(mid.objective >= mid.bound)
     (4, (4, 4), True)
@@ -64,24 +65,20 @@ def mixup(
         return mixups(
             [graph1], [graph2], [float(np.asarray(lam))], alpha, solver, size, start, key
         )[0]
-    n = max(graph1.mask.shape[-1], graph2.mask.shape[-1])
-    padded = n if size is None else size
+    solver = Strict() if solver is None else solver
+    n1, n2 = graph1.mask.shape[-1], graph2.mask.shape[-1]
+    m = max(n1, n2)
     lam = jnp.asarray(lam, jnp.result_type(float))
-    swap = lam < 0.5
-    first, second = graph1.pad(n), graph2.pad(n)
-    choose = lambda a, b: jax.tree.map(lambda x, y: jnp.where(swap, y, x), a, b)  # noqa: E731
-    main, other = choose(first, second), choose(second, first)
+    sources = jax.tree.map(lambda a, b: jnp.stack([a, b]), graph1.pad(m), graph2.pad(m))
+    plan = None
+    if start == "geodesic":
+        plan = solver.solve(from_graphs(graph1, graph2, alpha)).plan
+        plan = jnp.pad(plan, ((0, m - n1), (0, m - n2)))
     nodes = sizes.adaptive(graph1.num_nodes, graph2.num_nodes, lam) if size is None else size
-    heavy = jnp.maximum(lam, 1.0 - lam)
-    mid = barycenter.solve(
-        (main, other), jnp.stack([heavy, 1.0 - heavy]), nodes, padded, alpha, solver, start, key
+    mid = _of_pair(
+        sources, lam, nodes, m if size is None else size, alpha, solver, start, key, plan
     )
-    a, b = mid.plans
-    plans = (
-        jnp.where(swap, b, a)[:, : graph1.mask.shape[-1]],
-        jnp.where(swap, a, b)[:, : graph2.mask.shape[-1]],
-    )
-    return dataclasses.replace(mid, plans=plans)
+    return dataclasses.replace(mid, plans=(mid.plans[0, :, :n1], mid.plans[1, :, :n2]))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -120,8 +117,8 @@ class Midpoints:
 def mixups(
     graphs1: Sequence[Graph],
     graphs2: Sequence[Graph],
-    lams: ArrayLike,
-    alpha: float = 0.95,
+    lams: ArrayLike | Sequence[float],
+    alpha: ArrayLike = 0.95,
     solver: Any = None,
     size: int | Sequence[int] | None = None,
     start: str = "geodesic",
@@ -169,86 +166,99 @@ def mixups(
     pool, first, second = _pool(graphs1, graphs2)
     counts = np.array([g.num_nodes for g in pool])
     nodes = _sizes(size, counts[first], counts[second], lams_)
-    # The heavier source first, so that the compiled function need not choose.
-    swap = lams_ < 0.5
-    main, other = np.where(swap, second, first), np.where(swap, first, second)
-    heavy = np.maximum(lams_, 1.0 - lams_)
     alignments = None
     if start == "geodesic":
-        alignments = _shared_alignments(pool, main, other, alpha, solver, chunk_size)
+        alignments = _alignments(pool, first, second, alpha, solver, chunk_size, max_shapes)
     padded = np.array([g.mask.shape[-1] for g in pool])
-    chunks = streaming.pair_chunks(
-        np.maximum(padded[main], nodes), padded[other], max_shapes=max_shapes, chunk_size=chunk_size
-    )
+    wide = np.maximum(padded[first], padded[second])
+    chunks = streaming.pair_chunks(nodes, wide, max_shapes=max_shapes, chunk_size=chunk_size)
     keys = None if key is None else jax.random.split(key, len(graphs1))
     items: list[Any] = [None] * len(graphs1)
-    alpha = jnp.asarray(alpha, jnp.result_type(float))
-    for chunk in streaming.with_progress(chunks, progress, "midpoints"):
+    dtype = np.asarray(pool[0].weights).dtype
+    solver = Strict() if solver is None else solver
+
+    def run(chunk: streaming.Chunk) -> list[Midpoint]:
         n, m = chunk.shape
         lanes = chunk.lanes
-        batch = (streaming.stack(pool, main[lanes], n), streaming.stack(pool, other[lanes], m))
-        ratios = np.stack([heavy[lanes], 1.0 - heavy[lanes]], 1)
+        sources = streaming.stack(pool, np.stack([first[lanes], second[lanes]], 1).ravel(), m)
+        sources = jax.tree.map(lambda x: x.reshape(len(lanes), 2, *x.shape[1:]), sources)
         plans = None
         if alignments is not None:
-            plans = np.zeros((len(lanes), n, m), np.asarray(pool[0].weights).dtype)
+            plans = np.zeros((len(lanes), m, m), dtype)
             for lane, item in enumerate(lanes):
                 plan = alignments[item]
                 plans[lane, : plan.shape[0], : plan.shape[1]] = plan
         mids = _solve_lanes(
-            batch, ratios, nodes[lanes], alpha, solver,
-            None if keys is None else keys[lanes], plans, padded=n, start=start,
-        )  # fmt: skip
+            sources,
+            lams_[lanes].astype(dtype),
+            nodes[lanes],
+            np.asarray(alpha, dtype),
+            solver,
+            None if keys is None else keys[lanes],
+            plans,
+            padded=n,
+            start=start,
+        )
         host = jax.tree.map(np.asarray, mids)
-        for lane, item in enumerate(chunk.items):
-            items[item] = _crop(
-                host, lane, nodes[item], (padded[main[item]], padded[other[item]]), swap[item]
-            )
+        sides = np.stack([padded[first], padded[second]], 1)
+        return [_crop(host, k, nodes[i], sides[i]) for k, i in enumerate(chunk.items)]
+
+    tasks = [functools.partial(lambda chunk: (chunk, run(chunk)), chunk) for chunk in chunks]
+    with streaming.progress_bar(len(items), progress, "midpoints") as advance:
+        for chunk, mids in streaming.in_parallel(tasks):
+            for item, mid in zip(chunk.items, mids, strict=True):
+                items[item] = mid
+            advance(len(mids))
     return Midpoints(items)
 
 
+def _of_pair(sources, lam, nodes, padded, alpha, solver, start, key, plan) -> Midpoint:
+    """Midpoint of two stacked sources; ``plan`` ``[m, m]`` aligns the first with the second."""
+    ratios = jnp.stack([lam, 1.0 - lam])
+    alignments = None
+    if plan is not None:
+        weights = jnp.asarray(sources.weights, plan.dtype)
+        onward = jnp.stack([jnp.diag(weights[0]), plan])
+        back = jnp.stack([plan.T, jnp.diag(weights[1])])
+        alignments = jnp.where(jnp.argmax(ratios) == 0, onward, back)
+    return barycenter.solve(sources, ratios, nodes, padded, alpha, solver, start, key, alignments)
+
+
 @functools.partial(jax.jit, static_argnames=("padded", "start"))
-def _solve_lanes(batch, ratios, nodes, alpha, solver, keys, plans, *, padded, start):
-    def one(sources, ratios, nodes, key, plan):
-        given = None if plan is None else (plan,)
-        return barycenter.solve(sources, ratios, nodes, padded, alpha, solver, start, key, given)
-
-    return jax.vmap(one)(batch, ratios, nodes, keys, plans)
+def _solve_lanes(sources, lams, nodes, alpha, solver, keys, plans, *, padded, start):
+    one = lambda s, lam, n, k, p: _of_pair(s, lam, n, padded, alpha, solver, start, k, p)  # noqa: E731
+    return jax.vmap(one)(sources, lams, nodes, keys, plans)
 
 
-def _crop(host: Midpoint, lane: int, nodes: int, sources: tuple[int, int], swap: bool) -> Midpoint:
-    """One lane without padding, its plans in the caller's order of sources."""
-    fields = {f.name: getattr(host, f.name) for f in dataclasses.fields(Midpoint)}
+def _crop(host: Midpoint, lane: int, nodes: int, sides: np.ndarray) -> Midpoint:
+    """One lane without padding."""
     g = host.graph
     both = (lane, slice(nodes), slice(nodes))
-    fields["graph"] = Graph(
+    graph = Graph(
         g.structure[both].copy(),
         g.features[lane, :nodes].copy(),
         g.weights[lane, :nodes].copy(),
         g.adjacency[both].copy(),
         g.mask[lane, :nodes].copy(),
     )
-    plans = [p[lane, :nodes, :m].copy() for p, m in zip(host.plans, sources, strict=True)]
-    fields["plans"] = tuple(reversed(plans)) if swap else tuple(plans)
-    for name in ("values", "objective", "bound", "num_outer", "converged", "status", "history"):
-        fields[name] = fields[name][lane]
-    return Midpoint(**fields)
+    plans = tuple(host.plans[lane, i, :nodes, :m].copy() for i, m in enumerate(sides))
+    rest = ("values", "objective", "bound", "num_outer", "converged", "status", "history")
+    return Midpoint(graph, plans, *(getattr(host, name)[lane] for name in rest))
 
 
-def _shared_alignments(pool, main, other, alpha, solver, chunk_size):
-    """Plans between main and other source of each item, each pair solved once; None if all differ."""
-    low, high = np.minimum(main, other), np.maximum(main, other)
-    pairs, inverse = np.unique(np.stack([low, high], 1), axis=0, return_inverse=True)
-    if len(pairs) == len(main):
-        return None
+def _alignments(pool, first, second, alpha, solver, chunk_size, max_shapes) -> list[np.ndarray]:
+    """Plan between the two sources of each item; a pair that occurs again is solved once."""
+    pairs, inverse = np.unique(np.stack([first, second], 1), axis=0, return_inverse=True)
     outs = distances(
-        [pool[i] for i in pairs[:, 0]], [pool[i] for i in pairs[:, 1]], alpha, solver,
+        [pool[i] for i in pairs[:, 0]],
+        [pool[i] for i in pairs[:, 1]],
+        alpha,
+        solver,
         chunk_size=chunk_size,
-    )  # fmt: skip
+        max_shapes=max_shapes,
+    )
     assert outs.plans is not None  # noqa: S101 - plans are kept by default
-    plans = outs.plans
-    return [
-        plans[k] if a == lo else plans[k].T for k, a, lo in zip(inverse, main, low, strict=True)
-    ]
+    return [outs.plans[k] for k in inverse]
 
 
 def _sizes(size: Any, n1: np.ndarray, n2: np.ndarray, lams: np.ndarray) -> np.ndarray:

@@ -12,56 +12,122 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
-from fgw_jax.fgw import projections
 from fgw_jax.midpoint.objective import MidpointProblem, reciprocal, squared_distances
 
+#: Offsets tried along the chain when nodes are left out or repeated, as shares of the spacing.
+OFFSETS = (0.125, 0.375, 0.625, 0.875)
 
-def resample(problem: MidpointProblem, num_sweeps: int = 50) -> jax.Array:
-    """Feasible plan ``[n, n_1]`` between the new nodes and the first source.
 
-    The identity when sizes and weights agree. Otherwise nodes to keep (or to repeat) are chosen by
-    how little others can stand in for them, each new node takes all of its own node's mass that
-    fits, and the remainder goes to nodes with similar features and neighbourhoods.
+def resample(problem: MidpointProblem) -> jax.Array:
+    """Feasible plan ``[n, m]`` between the new nodes and the source of largest weight.
+
+    The identity when sizes and weights agree. Otherwise the source's nodes are put in a chain of
+    look-alikes (:func:`chain`), nodes to leave out or to repeat are spread evenly along it, each
+    new node takes all of its own node's mass that fits, and the remainder is coupled monotonely
+    along the chain: closed form, feasible, and as sparse as a vertex. Of several offsets the one
+    with the least distance to the source is kept.
     """
-    structure, features = problem.structures[0], problem.features[0]
-    old, new = problem.weights[0], problem.new_weights
-    count, size = (old > 0).sum(), (new > 0).sum()
+    structure, features = problem.structures[problem.main], problem.features[problem.main]
+    old, new = problem.weights[problem.main], problem.new_weights
     cost = problem.alpha * _profile_distances(structure, old)
     cost = cost + (1.0 - problem.alpha) * squared_distances(features, features)
-    importance = jnp.where(old > 0, (structure**2) @ old + 1e-3 * cost @ old, -jnp.inf)
-    rank = jnp.argsort(jnp.argsort(-importance, stable=True), stable=True)
-    keep = (rank < size) & (old > 0)
-    # New node k stands for the k-th kept node; further ones repeat the most important nodes.
-    place = jnp.where(keep, jnp.cumsum(keep) - 1, -1)
-    own = place[None, :] == jnp.arange(new.shape[0])[:, None]
-    extra = jnp.arange(new.shape[0])[:, None] - count
-    repeat = (rank[None, :] == extra % jnp.maximum(count, 1)) & (extra >= 0) & (new > 0)[:, None]
-    plan = jnp.where(own, jnp.minimum(new[:, None], old[None, :]), 0.0)
-    rows = jnp.maximum(new - plan.sum(1), 0.0)
-    columns = jnp.maximum(old - plan.sum(0), 0.0)
-    anchored = (own | repeat).astype(cost.dtype) @ cost
-    mean = rows @ anchored @ columns / jnp.maximum(rows.sum() * columns.sum(), 1e-12)
-    _, rest = projections.sinkhorn(
-        -20.0 * anchored / jnp.maximum(mean, 1e-12), rows, columns, num_sweeps
+    position = chain(cost, old > 0)
+    scale = reciprocal(new)
+
+    def candidate(offset):
+        plan = _along_chain(position, old, new, offset)
+        averages = scale[:, None] * (plan @ structure @ plan.T) * scale[None, :]
+        means = scale[:, None] * (plan @ features)
+        # Up to a constant the distance to the source is minus the squares of the averages.
+        kept = problem.alpha * (new @ averages**2 @ new)
+        return plan, kept + (1.0 - problem.alpha) * (new @ (means**2).sum(1))
+
+    plans, scores = jax.vmap(candidate)(jnp.asarray(OFFSETS, old.dtype))
+    return plans[jnp.argmax(scores)]
+
+
+def chain(cost: jax.Array, alive: jax.Array) -> jax.Array:
+    """Place ``[n]`` of each node in a chain: from one node to the nearest not yet visited.
+
+    Starts at the node farthest from all others; nodes without weight come last.
+    """
+    n = cost.shape[0]
+    far = 2.0 * jnp.max(cost) + 1.0
+    cost = jnp.where(alive[None, :], cost, far)
+    nodes = jnp.arange(n)
+
+    def visit(k, state):
+        position, current = state
+        position = jnp.where(nodes == current, k, position)
+        nearest = jnp.argmin(jnp.where(position < 0, cost[current], jnp.inf))
+        return position, nearest
+
+    first = jnp.argmax(jnp.where(alive, cost @ alive.astype(cost.dtype), -1.0))
+    position, _ = jax.lax.fori_loop(0, n, visit, (jnp.full(n, -1), first))
+    return position
+
+
+def _along_chain(
+    position: jax.Array, old: jax.Array, new: jax.Array, offset: jax.Array
+) -> jax.Array:
+    """Plan that repeats the nodes of the chain evenly and couples the remainder monotonely."""
+    count, size = (old > 0).sum(), (new > 0).sum()
+    order = jnp.argsort(position)
+    masses = old[order]
+    # Node p of the chain is repeated ends[p] - ends[p - 1] times: integers under a straight line.
+    shift = (offset * count).astype(count.dtype)
+    places = jnp.minimum(jnp.arange(old.shape[0]) + 1, count)
+    ends = (places * size + shift) // count
+    begins = jnp.concatenate([jnp.zeros(1, ends.dtype), ends[:-1]])
+    rows = jnp.arange(new.shape[0])[:, None]
+    own = (begins[None, :] <= rows) & (rows < ends[None, :])
+    copy = (rows - begins[None, :]).astype(old.dtype)
+    plan = jnp.where(own, jnp.clip(masses[None, :] - copy * new[:, None], 0.0, new[:, None]), 0.0)
+    plan = plan + _monotone(
+        jnp.maximum(new - plan.sum(1), 0.0), jnp.maximum(masses - plan.sum(0), 0.0)
     )
-    return projections.round_to_feasible(plan + rest, new, old)
+    # Back to the nodes' own order: the first copies as in the source, further copies behind.
+    anchor = jnp.where(own, order[None, :], 0).sum(1)
+    repeated = jnp.where(own, copy > 0, False).any(1)
+    key = jnp.where(new > 0, anchor + old.shape[0] * repeated, 2 * old.shape[0])
+    return plan[jnp.argsort(key, stable=True)][:, position]
 
 
-def compose(problem: MidpointProblem, plan: jax.Array, alignment: jax.Array) -> jax.Array:
-    """plan diag(1 / mu_1) alignment: from the new nodes through the first source to another one."""
-    return (plan * reciprocal(problem.weights[0])[None, :]) @ alignment
+def _monotone(rows: jax.Array, columns: jax.Array) -> jax.Array:
+    """The north-west corner plan: overlap of the intervals of both cumulative masses."""
+    row_ends, column_ends = jnp.cumsum(rows), jnp.cumsum(columns)
+    last = jnp.minimum(row_ends[:, None], column_ends[None, :])
+    first = jnp.maximum((row_ends - rows)[:, None], (column_ends - columns)[None, :])
+    return jnp.maximum(last - first, 0.0)
+
+
+def geodesic(problem: MidpointProblem, alignments: jax.Array) -> jax.Array:
+    """Plans ``[S, n, m]``: the new nodes coupled with the main source, then through alignments.
+
+    ``alignments`` ``[S, m, m]`` are plans from the main source to every source (to itself the
+    identity); composition goes through diag(1 / mu).
+    """
+    first = resample(problem)
+    scaled = first * reciprocal(problem.weights[problem.main])[None, :]
+    plans = scaled @ alignments
+    # Composed with itself the main plan is the same but for rounding.
+    own = jnp.arange(problem.num_sources) == problem.main
+    return jnp.where(own[:, None, None], first, plans)
 
 
 def random_graph(problem: MidpointProblem, key: jax.Array) -> tuple[jax.Array, jax.Array]:
     """The paper's start: features zero, structure the distances of random points, at most 1."""
-    n, d = problem.new_weights.shape[0], problem.features[0].shape[1]
-    points = jax.random.normal(key, (n, 2), problem.new_weights.dtype)
+    n, d = problem.new_weights.shape[0], problem.features.shape[-1]
+    dtype = problem.new_weights.dtype
+    # A key for each node: padding must not change the draws.
+    point = lambda i: jax.random.normal(jax.random.fold_in(key, i), (2,), dtype)  # noqa: E731
+    points = jax.vmap(point)(jnp.arange(n))
     differences = points[:, None, :] - points[None, :, :]
     distances = jnp.sqrt((differences**2).sum(-1))
     real = problem.new_weights > 0
     distances = jnp.where(real[:, None] & real[None, :], distances, 0.0)
     distances = distances / jnp.maximum(distances.max(), jnp.finfo(distances.dtype).tiny)
-    features = jnp.where(real[:, None], -problem.centre[None, :], jnp.zeros((n, d)))
+    features = jnp.where(real[:, None], -problem.centre[None, :], jnp.zeros((n, d), dtype))
     return distances, features
 
 

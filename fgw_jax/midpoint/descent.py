@@ -1,0 +1,194 @@
+r"""Descent on the midpoint's objective over its plans, from a start that is good already.
+
+With structure and features averaged out (Alg. 1, lines 7 and 8) the objective is
+
+.. math::
+
+    R(\pi_1, \dots, \pi_S) = \mathrm{const}
+        - \alpha \sum_{kl} \tilde\mu_k \tilde\mu_l \tilde A_{kl}^2
+        - (1 - \alpha) \sum_k \tilde\mu_k |\tilde X_k|^2,
+
+whose gradient is that of each FGW at the averages (envelope theorem). Being minus a sum of squares
+it has its minima at vertices of the transport polytopes, and :func:`vertex_steps` goes there by
+conditional gradient steps, one plan after the other, the averages brought up to date after each.
+:func:`relaxed_steps` takes the half steps of Alg. 2 instead.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from fgw_jax.fgw import linear_program, projections
+from fgw_jax.fgw.conditional_gradient import pivots_per_step
+from fgw_jax.fgw.problem import Problem
+from fgw_jax.fgw.strict import spread_free
+from fgw_jax.midpoint.objective import MidpointProblem, reciprocal
+
+#: Points of the line search; along a move the objective is a polynomial of degree four.
+RATES = 16
+#: Weight of the gradient's choice where a starting plan is zero, so that its vertex is no accident.
+BLEND = 1e-6
+#: Share of the product coupling mixed into the start of mirror steps: zeros would never come back.
+WARM_MIX = 1e-3
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True, eq=False)
+class Side:
+    """One source's part of the state (stacked over sources outside of a step).
+
+    Attributes:
+        plan: ``[n, m]`` feasible plan.
+        half: ``[n, m]`` plan times the source's structure.
+        basis: spanning tree of the vertex the plan last went to.
+        index: position of the source.
+    """
+
+    plan: Any
+    half: Any
+    basis: Any
+    index: Any
+
+
+def vertex_steps(
+    problem: MidpointProblem, plans: jax.Array, num_rounds: int
+) -> tuple[jax.Array, jax.Array]:
+    """``num_rounds`` rounds of one conditional gradient step a plan ``[S, n, m]``; none goes up.
+
+    Returns the plans and the decrease of the objective in each round, ``[num_rounds]``.
+    """
+    averages = problem.update(plans)
+    halves = plans @ problem.structures
+    index = jnp.arange(problem.num_sources)
+
+    def side(i, plan, half):
+        gradient, pair = _gradient(problem, averages, i, half)
+        return Side(plan, half, _nearby_vertex(pair, plan, gradient), i)
+
+    sides = jax.vmap(side)(index, plans, halves)
+
+    # A scan over sources, not a loop unrolled: one step is compiled, whatever their number.
+    def round_(state, _):
+        averages, (sides, gains) = jax.lax.scan(
+            lambda averages, side: _step(problem, averages, side), *state
+        )
+        return (averages, sides), gains.sum()
+
+    (_, sides), gains = jax.lax.scan(round_, (averages, sides), None, length=num_rounds)
+    return sides.plan, gains
+
+
+def _step(problem: MidpointProblem, averages: tuple[jax.Array, jax.Array], side: Side):
+    """Some pivots on one plan's gradient, then the best point on the way to the vertex."""
+    structure, features = averages
+    gradient, pair = _gradient(problem, averages, side.index, side.half)
+    prices = linear_program.price(side.basis, gradient)
+    num_pivots = pivots_per_step(pair.shape)
+    basis = linear_program.pivot(side.basis, gradient, prices, num_pivots)
+    move = linear_program.vertex(basis, pair.shape, gradient.dtype) - side.plan
+    # Averages at rate t along the move: structure + t first + t^2 second, features + t shift.
+    ratio, inverse = problem.ratios[side.index], reciprocal(problem.new_weights)
+    scale = ratio * inverse[:, None] * inverse[None, :]
+    turn = move @ problem.structures[side.index]
+    cross, square = turn @ side.plan.T, turn @ move.T
+    first, second = scale * (cross + cross.T), 0.5 * scale * (square + square.T)
+    shift = ratio * inverse[:, None] * (move @ problem.features[side.index])
+    rate, gain = _line_search(problem, averages, first, second, shift)
+    if problem.fixed_structure is None:
+        structure = structure + rate * first + rate**2 * second
+    if problem.fixed_features is None:
+        features = features + rate * shift
+    side = Side(side.plan + rate * move, side.half + rate * turn, basis, side.index)
+    return (structure, features), (side, gain)
+
+
+def _line_search(problem, averages, first, second, shift) -> tuple[jax.Array, jax.Array]:
+    """Rate in [0, 1] that lowers the objective most, and by how much."""
+    structure, features = averages
+    weights = problem.new_weights
+    inner = lambda a, b: weights @ (a * b) @ weights  # noqa: E731
+    rate = jnp.arange(RATES + 1, dtype=weights.dtype) / RATES
+    part = 2.0 * rate * inner(structure, first) + 2.0 * rate**2 * inner(structure, second)
+    if problem.fixed_structure is None:
+        part = part + rate**2 * inner(first, first) + rate**4 * inner(second, second)
+        part = part + 2.0 * rate**3 * inner(first, second)
+    linear = 2.0 * rate * (weights @ (features * shift).sum(1))
+    if problem.fixed_features is None:
+        linear = linear + rate**2 * (weights @ (shift**2).sum(1))
+    gain = problem.alpha * part + (1.0 - problem.alpha) * linear
+    best = jnp.argmax(gain)
+    return rate[best], gain[best]
+
+
+def _gradient(problem: MidpointProblem, averages, i, half) -> tuple[jax.Array, Problem]:
+    """``(1 - alpha) D_i - 4 alpha A pi_i A_i`` ``[n, m]``, zero on padding, and its problem."""
+    structure, features = averages
+    pair = problem.transport(structure, features, i)
+    gradient = (1.0 - problem.alpha) * pair.cost - 4.0 * problem.alpha * structure @ half
+    alive = (pair.weights1 > 0)[:, None] & (pair.weights2 > 0)[None, :]
+    return jnp.where(alive, gradient, 0.0), pair
+
+
+def _nearby_vertex(pair: Problem, plan: jax.Array, gradient: jax.Array) -> Any:
+    """Basis of a vertex near ``plan``; where the plan is zero the gradient decides."""
+    toward = jnp.exp(-jnp.clip(spread_free(pair, gradient), -20.0, 20.0))
+    scores = projections.safe_log(plan + BLEND * pair.product * toward)
+    return linear_program.greedy_basis(scores, pair.weights1, pair.weights2)
+
+
+def relaxed_steps(
+    problem: MidpointProblem,
+    plans: jax.Array,
+    num_rounds: int,
+    step_size: Any,
+    final_sweeps: int = 100,
+) -> tuple[jax.Array, jax.Array]:
+    """``num_rounds`` rounds of the two half steps of Alg. 2, with averages in between.
+
+    Averages divide by the weights of the new nodes, so they are taken of the plans that meet them:
+    those of the row half step. The mean of both half steps is swept and rounded at the end.
+    ``step_size`` is in units of the gradient's standard deviation. Returns the plans and the
+    objective at each round's row half step, ``[num_rounds]``.
+    """
+    new = problem.new_weights
+    index = jnp.arange(problem.num_sources)
+    products = new[None, :, None] * problem.weights[:, None, :]
+    logs = projections.safe_log((1.0 - WARM_MIX) * plans + WARM_MIX * products)
+
+    def moved(logs, rows, current):
+        averages = problem.update(rows)
+
+        def one(i, log_plan, plan):
+            gradient, pair = _gradient(problem, averages, i, plan @ problem.structures[i])
+            return log_plan - step_size * spread_free(pair, gradient)
+
+        return jax.vmap(one)(index, logs, current)
+
+    def round_(state, _):
+        logs, rows, columns = state
+        to_rows = jax.vmap(lambda log_plan: projections.project_rows(log_plan, new))
+        logs, rows = to_rows(moved(logs, rows, columns))
+        to_columns = jax.vmap(projections.project_columns)
+        logs, columns = to_columns(moved(logs, rows, rows), problem.weights)
+        objective = problem.values(*problem.update(rows), rows) @ problem.ratios
+        return (logs, rows, columns), objective
+
+    state = (logs, plans, plans)
+    (_, rows, columns), objectives = jax.lax.scan(round_, state, None, length=num_rounds)
+    return feasible(problem, 0.5 * (rows + columns), final_sweeps), objectives
+
+
+def feasible(problem: MidpointProblem, plans: jax.Array, num_sweeps: int) -> jax.Array:
+    """Plans ``[S, n, m]`` swept toward their marginals and rounded to them."""
+
+    def one(plan, weights):
+        if num_sweeps:
+            log_plan = projections.safe_log(plan)
+            _, plan = projections.sinkhorn(log_plan, problem.new_weights, weights, num_sweeps)
+        return projections.round_to_feasible(plan, problem.new_weights, weights)
+
+    return jax.vmap(one)(plans, problem.weights)
