@@ -5,7 +5,7 @@
 Proposition 1 (Sinkhorn iterations on the kernel exp(-gamma grad f)): the symmetrised KL of the
 marginals falls as t^-2, that of the plan as t^-1, or faster. On finite graphs both fall
 geometrically in the end, so a slope over t (log-log) and a rate (semi-log) are fitted, each over a
-window that is printed.
+window that is printed (the bounds hold from some t on, so an early slope may be flatter).
 
 Proposition 2 (fixed points pi*, omega* of the relaxed solver): the distance of their mean to the
 critical points of the strict problem is at most tau / rho = tau gamma; its proof bounds

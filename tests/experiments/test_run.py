@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-METHODS = ["vanilla", "ifmixup", "fgwmixup"]
+METHODS = ["vanilla", "mmixup", "ifmixup"]
 FOLDS = 4
 
 
@@ -43,7 +43,6 @@ def test_killed_three_times_and_run_again_equals_undisturbed(
     assert "12 of 12 folds to do, about" in whole.stdout
     assert [row.split()[1] for row in scores(whole.stdout)] == METHODS
     assert whole.stdout.count(f"{FOLDS} of {FOLDS}") == len(METHODS)
-    assert (tmp_path / "whole" / "TINY.png").stat().st_size > 1000
     out = tmp_path / "killed"
     lines = out / "results.jsonl"
     seen = kill_three_times(command(out), lines)
@@ -64,12 +63,17 @@ def test_killed_three_times_and_run_again_equals_undisturbed(
     assert [line for line in again.stdout.splitlines() if line.startswith("|")] == table
 
 
-def test_two_processes_share_a_folder(command, python, tmp_path):
+def test_two_processes_share_a_folder_and_a_midpoint_is_drawn(command, tmp_path):
+    more = ["--augment=vanilla,fgwmixup", "--folds=2"]
     processes = [
-        subprocess.Popen([sys.executable, *command(tmp_path)], cwd=ROOT, stdout=subprocess.PIPE)
+        subprocess.Popen(
+            [sys.executable, *command(tmp_path, *more)], cwd=ROOT, stdout=subprocess.PIPE
+        )
         for _ in range(2)
     ]
     texts = [process.communicate()[0].decode() for process in processes]
     assert [process.returncode for process in processes] == [0, 0]
     assert scores(texts[0]) == scores(texts[1])
-    assert len(keys(tmp_path)) == len(set(keys(tmp_path))) == FOLDS * len(METHODS)
+    assert len(keys(tmp_path)) == len(set(keys(tmp_path))) == 4
+    assert (tmp_path / "TINY.png").stat().st_size > 1000
+    assert all("TINY.png" in text for text in texts)
