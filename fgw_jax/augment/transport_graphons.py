@@ -66,8 +66,9 @@ def barycenter_graphon(
             part[2], totals = _couple(solver, edges, features, *part, alpha)
             sums = jax.tree.map(jnp.add, sums, totals) if sums else totals
         value = float(sums["value"]) / len(graphs)
-        mass = np.maximum(np.asarray(sums["mass"]), np.finfo(dtype).tiny)
-        edges = np.asarray(sums["edges"]) / np.asarray(sums["area"])
+        tiny = np.finfo(dtype).tiny  # relaxed plans may leave a cell without mass
+        mass = np.maximum(np.asarray(sums["mass"]), tiny)
+        edges = np.asarray(sums["edges"]) / np.maximum(np.asarray(sums["area"]), tiny)
         features = np.asarray(sums["features"]) / mass[:, None]
         if abs(before - value) <= TOLERANCE * abs(value):
             break
