@@ -1,0 +1,75 @@
+"""Decoding: exact threshold, symmetric 0/1 edges, the same under jit and vmap."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from fgw_jax import decode
+from fgw_jax.errors import InputError
+
+
+def symmetric(rng, n):
+    matrix = rng.uniform(size=(n, n))
+    return matrix + matrix.T
+
+
+def density_of(adjacency, n=None):
+    n = len(adjacency) if n is None else n
+    return adjacency.sum() / max(n * (n - 1), 1)
+
+
+@pytest.mark.parametrize("density", [0.1, 0.37, 0.5, 0.9, 1.0])
+def test_threshold_is_the_best_of_all(rng, density):
+    matrix = symmetric(rng, 9)
+    found = density_of(decode(matrix, density))
+    entries = matrix[np.triu_indices(9, 1)]
+    errors = [abs((entries >= t).mean() - density) for t in entries]
+    assert abs(found - density) == pytest.approx(min(errors), abs=1e-9)
+
+
+def test_result_is_symmetric_with_zero_diagonal_and_no_edge_on_padding(rng):
+    matrix = symmetric(rng, 8)
+    mask = np.array([True] * 6 + [False] * 2)
+    out = decode(matrix, 0.4, mask)
+    np.testing.assert_array_equal(out, out.T)
+    assert set(np.unique(out)) <= {0.0, 1.0} and not out.diagonal().any()
+    assert not out[6:].any()
+    np.testing.assert_array_equal(out[:6, :6], decode(matrix[:6, :6], 0.4))
+
+
+def test_distance_like_structures_keep_their_small_entries():
+    path = np.abs(np.subtract.outer(np.arange(5), np.arange(5))).astype(float)
+    out = decode(path, 4 / 10, distance_like=True)
+    np.testing.assert_array_equal(out, (path == 1).astype(float))
+
+
+def test_equal_entries_are_edges_together():
+    out = decode(np.ones((4, 4)), 0.3)
+    assert density_of(out) == 1.0
+
+
+def test_density_zero_and_single_nodes_have_no_edge(rng):
+    assert not decode(symmetric(rng, 5), 0.0).any()
+    assert decode(np.zeros((1, 1)), 0.5).shape == (1, 1)
+
+
+def test_jit_and_vmap_agree_with_the_host(rng):
+    matrices = np.stack([symmetric(rng, 7) for _ in range(3)]).astype(np.float32)
+    densities = np.array([0.2, 0.5, 0.8], np.float32)
+    batched = jax.jit(jax.vmap(decode))(jnp.asarray(matrices), jnp.asarray(densities))
+    for got, matrix, density in zip(batched, matrices, densities, strict=True):
+        np.testing.assert_array_equal(got, decode(matrix, float(density)))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "name"),
+    [
+        ((np.zeros((2, 3)), 0.5), "structure"),
+        ((np.zeros((3, 3)), 1.5), "density"),
+        ((np.zeros((3, 3)), 0.5, np.ones(2, bool)), "mask"),
+    ],
+)
+def test_bad_arguments_are_named(arguments, name):
+    with pytest.raises(InputError, match=name):
+        decode(*arguments)

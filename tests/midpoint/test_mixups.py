@@ -1,0 +1,136 @@
+"""Midpoints: objective of feasible plans, between start and bound, the same alone and in a list."""
+
+import jax
+import numpy as np
+import pytest
+
+from fgw_jax import Graph, Relaxed, Strict, mixup, mixups
+from fgw_jax.errors import InputError
+from fgw_jax.fgw.iteration import Status
+
+SETTINGS = {
+    "strict": {"solver": Strict()},
+    "relaxed": {"solver": Relaxed()},
+    "strict_random": {"solver": Strict(), "start": "random", "key": jax.random.key(0)},
+    "relaxed_random": {"solver": Relaxed(), "start": "random", "key": jax.random.key(0)},
+}
+every_setting = pytest.mark.parametrize("name", SETTINGS)
+geodesic = pytest.mark.parametrize("name", ["strict", "relaxed"])
+
+
+def random_graph(rng, n, d=3, p=0.4):
+    upper = np.triu(rng.uniform(size=(n, n)) < p, 1)
+    return Graph.from_adjacency((upper | upper.T).astype(float), rng.normal(size=(n, d)))
+
+
+@pytest.fixture(scope="module")
+def pair():
+    rng = np.random.default_rng(1)
+    return random_graph(rng, 8), random_graph(rng, 6)
+
+
+def objective_of(mid, graphs, lam, alpha=0.95):
+    """Eq. 2 at the midpoint's own plans, as fourfold sums in float64."""
+    total = 0.0
+    for graph, plan, weight in zip(graphs, mid.plans, (lam, 1 - lam), strict=True):
+        plan = np.asarray(plan, float)
+        d = ((mid.graph.features[:, None].astype(float) - graph.features[None]) ** 2).sum(-1)
+        a = (mid.graph.structure[:, None, :, None].astype(float)
+             - graph.structure[None, :, None, :]) ** 2  # fmt: skip
+        cost = (1 - alpha) * d[:, :, None, None] + alpha * a
+        total += weight * np.einsum("ijkl,ij,kl->", cost, plan, plan)
+    return total
+
+
+@every_setting
+@pytest.mark.parametrize("lam", [0.3, 0.8])
+def test_objective_is_that_of_feasible_plans_and_above_the_bound(name, lam, pair):
+    mid = mixup(*pair, lam, **SETTINGS[name])
+    n = round(lam * 8 + (1 - lam) * 6)
+    assert mid.graph.num_nodes == n
+    for plan, graph in zip(mid.plans, pair, strict=True):
+        assert plan.shape == (n, graph.num_nodes) and (np.asarray(plan) >= 0).all()
+        np.testing.assert_allclose(np.asarray(plan).sum(1), 1 / n, atol=1e-5)
+        np.testing.assert_allclose(np.asarray(plan).sum(0), graph.weights, atol=1e-5)
+    np.testing.assert_allclose(mid.objective, objective_of(mid, pair, lam), rtol=1e-4, atol=1e-6)
+    assert mid.objective >= mid.bound * (1 - 1e-4)
+    np.testing.assert_array_equal(mid.graph.structure, np.asarray(mid.graph.structure).T)
+    assert Status(int(mid.status)) in (Status.CONVERGED, Status.STEP_LIMIT) and mid.message()
+
+
+@geodesic
+def test_never_above_the_start(name, pair):
+    mid = mixup(*pair, 0.4, **SETTINGS[name])
+    assert mid.objective <= np.asarray(mid.history)[0] * (1 + 1e-4)
+
+
+@pytest.mark.parametrize("lam", [0.0, 1.0])
+def test_the_ends_give_back_the_sources(lam, pair):
+    source = pair[0] if lam == 1.0 else pair[1]
+    mid = mixup(*pair, lam)
+    np.testing.assert_allclose(mid.graph.structure, source.structure, atol=1e-5)
+    np.testing.assert_allclose(mid.graph.features, source.features, atol=1e-5)
+    assert abs(float(mid.objective)) <= 1e-5
+
+
+@geodesic
+def test_alone_and_in_a_list_are_the_same(name, pair):
+    rng = np.random.default_rng(2)
+    others = [random_graph(rng, 5), random_graph(rng, 7)]
+    alone = mixup(*pair, 0.4, **SETTINGS[name])
+    first, second = [others[0], pair[0]], [others[1], pair[1]]
+    mids = mixups(first, second, [0.9, 0.4], **SETTINGS[name])
+    assert len(mids) == 2
+    np.testing.assert_allclose(mids[1].objective, alone.objective, atol=1e-5)
+    np.testing.assert_allclose(mids[1].graph.structure, alone.graph.structure, atol=1e-3)
+
+
+def test_goes_under_jit_on_padded_graphs(pair):
+    alone = mixup(*pair, 0.4)
+    mid = jax.jit(mixup)(pair[0].pad(9), pair[1].pad(9), 0.4)
+    np.testing.assert_allclose(mid.objective, alone.objective, rtol=1e-3)
+    assert int(np.asarray(mid.graph.mask).sum()) == alone.graph.num_nodes
+
+
+def test_better_than_the_paper_s_start(pair):
+    """The geodesic start ends lower than the random one, in the mean."""
+    rng = np.random.default_rng(3)
+    first = [random_graph(rng, 8) for _ in range(4)]
+    second = [random_graph(rng, 6) for _ in range(4)]
+    lams = [0.2, 0.4, 0.6, 0.8]
+    ours = mixups(first, second, lams)
+    paper = mixups(first, second, lams, start="random", key=jax.random.key(0))
+    assert ours.objective.mean() <= paper.objective.mean()
+
+
+def test_several_ratios_of_one_pair(pair):
+    lams = [0.2, 0.5, 0.8]
+    mids = mixups([pair[0]] * 3, [pair[1]] * 3, lams)
+    for mid, lam in zip(mids, lams, strict=True):
+        single = mixup(*pair, lam)
+        np.testing.assert_allclose(mid.objective, single.objective, rtol=0.2, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "name"),
+    [
+        ({"lam": 1.5}, "lam"),
+        ({"lam": 0.5, "alpha": -1.0}, "alpha"),
+        ({"lam": 0.5, "start": "magic"}, "start"),
+        ({"lam": 0.5, "start": "random"}, "key"),
+        ({"lam": 0.5, "size": 0}, "size"),
+    ],
+)
+def test_bad_arguments_are_named(arguments, name, pair):
+    with pytest.raises(InputError, match=name):
+        mixup(*pair, **arguments)
+
+
+def test_odd_graphs_mix_without_nan():
+    one = Graph.from_adjacency([[0.0]], [[1.0, 0.0]])
+    bare = Graph.from_adjacency(np.zeros((4, 4)), np.eye(2)[[0, 1, 0, 1]])
+    same = Graph.from_edges([(0, 1), (1, 2), (2, 0)], 3, np.ones((3, 2)))
+    mids = mixups([one, bare, same, one], [bare, same, same, one], [0.5, 0.3, 0.5, 0.7])
+    for mid in mids:
+        assert np.isfinite(mid.objective) and np.isfinite(mid.graph.structure).all()
+    assert mids[2].objective <= 1e-5 and mids[3].objective <= 1e-5
