@@ -44,9 +44,9 @@ if TYPE_CHECKING:  # the same names, for type checkers and editors
     from fgw_jax.fgw import Reference as Reference
     from fgw_jax.fgw import Relaxed as Relaxed
     from fgw_jax.fgw import Strict as Strict
-    from fgw_jax.fgw import distance as distance
-    from fgw_jax.fgw import distances as distances
-    from fgw_jax.fgw import pairwise as pairwise
+    from fgw_jax.fgw.distances import distance as distance
+    from fgw_jax.fgw.distances import distances as distances
+    from fgw_jax.fgw.distances import pairwise as pairwise
     from fgw_jax.graphs import Batch as Batch
     from fgw_jax.graphs import Graph as Graph
     from fgw_jax.midpoint.decode import decode as decode

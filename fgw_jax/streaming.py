@@ -76,8 +76,8 @@ class Group:
 
 
 def pair_groups(
-    rows: Sequence[int],
-    columns: Sequence[int],
+    rows: Sequence[int] | np.ndarray,
+    columns: Sequence[int] | np.ndarray,
     *,
     max_shapes: int = 12,
     chunk_size: int | None = None,
@@ -103,8 +103,8 @@ def pair_groups(
 
 
 def pair_chunks(
-    rows: Sequence[int],
-    columns: Sequence[int],
+    rows: Sequence[int] | np.ndarray,
+    columns: Sequence[int] | np.ndarray,
     *,
     max_shapes: int = 12,
     chunk_size: int | None = None,
@@ -139,16 +139,12 @@ def in_parallel(tasks: Sequence[Callable[[], Any]]) -> Iterator[Any]:
     if min(workers, len(tasks)) <= 1:
         yield from (task() for task in tasks)
         return
-    settings = {
-        jax.enable_x64: jax.config.jax_enable_x64,
-        jax.default_matmul_precision: jax.config.jax_default_matmul_precision,
-        jax.default_device: jax.config.jax_default_device,
-        jax.debug_nans: jax.config.jax_debug_nans,
-    }
+    names = ("enable_x64", "default_matmul_precision", "default_device", "debug_nans")
+    settings = [(getattr(jax, name), getattr(jax.config, f"jax_{name}")) for name in names]
 
     def run(task):
         with contextlib.ExitStack() as stack:
-            for setting, value in settings.items():
+            for setting, value in settings:
                 stack.enter_context(setting(value))
             return task()
 

@@ -220,8 +220,8 @@ def draw_pairs(
     """
     check(len(dataset) >= 2, "dataset: mixing needs at least two graphs")
     if pairs == "any":
-        first = rng.integers(len(dataset), size=count)
-        return first, (first + rng.integers(1, len(dataset), size=count)) % len(dataset)
+        drawn = rng.integers(len(dataset), size=count)
+        return drawn, (drawn + rng.integers(1, len(dataset), size=count)) % len(dataset)
     classes = dataset.labels if dataset.labels.ndim == 1 else dataset.labels.argmax(1)
     members = [np.flatnonzero(classes == c) for c in np.unique(classes)]
     if pairs == "cross":
@@ -236,7 +236,8 @@ def draw_pairs(
     share, rest = divmod(count, len(groups))
     counts = np.full(len(groups), share)
     counts[rng.permutation(len(groups))[:rest]] += 1
-    first, second = [], []
+    first: list[np.ndarray] = []
+    second: list[np.ndarray] = []
     for (a, b), k in zip(groups, counts, strict=True):
         i = rng.integers(len(a), size=k)
         j = rng.integers(len(b), size=k)

@@ -20,7 +20,7 @@ def frank_wolfe_gap(problem: Problem, plan: jax.Array, num_rounds: int = 20) -> 
     rows = jnp.maximum(plan.sum(1), tiny)
     columns = jnp.maximum(plan.sum(0), tiny)
 
-    # <gradient - g, plan> along a line, with the product taken once: a round is two vector products.
+    # <gradient - g, plan> along a line, the product taken once: a round is two vector products.
     weighted = gradient * plan
     row_cost, column_cost = weighted.sum(1), weighted.sum(0)
 

@@ -192,6 +192,4 @@ def describe(
     status = jnp.where(converged, Status.CONVERGED, Status.STEP_LIMIT)
     status = jnp.where(jnp.isfinite(value), status, Status.NON_FINITE).astype(jnp.int32)
     error = problem.marginal_error(plan)
-    return Output(
-        value, linear, quadratic, plan, error, gap, state.count, converged, status
-    )
+    return Output(value, linear, quadratic, plan, error, gap, state.count, converged, status)

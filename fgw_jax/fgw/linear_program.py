@@ -166,7 +166,7 @@ def pivot(basis: Basis, cost: jax.Array, prices: Prices, num_pivots: int) -> Bas
     return jax.lax.fori_loop(0, num_pivots, enter, (basis, prices.potential))[0]
 
 
-def vertex(basis: Basis, shape: tuple[int, int], dtype: Any) -> jax.Array:
+def vertex(basis: Basis, shape: tuple[int, ...], dtype: Any) -> jax.Array:
     """The plan ``[n, m]`` of a basis: its marginals are the weights up to one unit of mass."""
     step = _perturbation_step(shape[0])
     flow = ((basis.flow + step // 2) // step).astype(dtype) / (basis.units // step).astype(dtype)
@@ -176,7 +176,7 @@ def vertex(basis: Basis, shape: tuple[int, int], dtype: Any) -> jax.Array:
 def minimise(
     cost: jax.Array, weights1: jax.Array, weights2: jax.Array, max_pivots: int | None = None
 ) -> tuple[jax.Array, jax.Array]:
-    """argmin of <cost, s> over plans: an optimal vertex ``[n, m]``, and its dual lower bound.
+    """The argmin of <cost, s> over plans: an optimal vertex ``[n, m]``, and its dual lower bound.
 
     ``max_pivots`` (by default 20 a node) ends the search early; the bound stays true.
     """
@@ -215,7 +215,7 @@ def _staircase(supply, demand, parent, flow):
 
 
 def _best(scores: jax.Array, axis: int) -> tuple[jax.Array, jax.Array]:
-    """argmax and max along ``axis``, by two plain reductions, which XLA vectorises on CPU."""
+    """Place and size of the largest entry along ``axis``, by reductions that XLA vectorises."""
     places = jax.lax.broadcasted_iota(jnp.int32, scores.shape, axis)
     top = scores.max(axis, keepdims=True)
     place = jnp.where(scores == top, places, scores.shape[axis]).min(axis)
@@ -249,7 +249,7 @@ def _perturbed_units(weights1: jax.Array, weights2: jax.Array):
 
 
 def _quantise(weights: jax.Array, quanta: jax.Array) -> jax.Array:
-    """Integers ``[n]`` in proportion to ``weights`` that add up to ``quanta``: largest remainders."""
+    """Integers ``[n]`` in proportion to ``weights``, of total ``quanta``: largest remainders."""
     share = weights / weights.sum() * quanta.astype(weights.dtype)
     # What misses an integer by rounding error only is that integer: equal weights stay equal.
     whole = jnp.floor(share + 1e-2)

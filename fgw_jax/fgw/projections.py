@@ -21,7 +21,7 @@ def safe_log(x: jax.Array) -> jax.Array:
 
 
 def project_rows(log_plan: jax.Array, weights: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """argmin of KL(pi | exp(log_plan)) over plans ``[n, m]`` whose rows sum to ``weights`` ``[n]``.
+    """The argmin of KL(pi | exp(log_plan)) over plans ``[n, m]`` with row sums ``weights``.
 
     Rows are divided by their sum (Alg. 2, line 9). Returns the logarithm of the plan and the plan.
     """
@@ -29,7 +29,7 @@ def project_rows(log_plan: jax.Array, weights: jax.Array) -> tuple[jax.Array, ja
 
 
 def project_columns(log_plan: jax.Array, weights: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """argmin of KL(pi | exp(log_plan)) over plans whose columns sum to ``weights`` ``[m]``."""
+    """The argmin of KL(pi | exp(log_plan)) over plans whose columns sum to ``weights`` ``[m]``."""
     return _project(log_plan, weights[None, :], axis=0)
 
 

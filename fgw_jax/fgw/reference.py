@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -54,7 +55,7 @@ class Reference:
             epsilon=self.epsilon,
             max_iterations=self.max_steps,
         )
-        kwargs = {} if plan is None else {"init": plan}
+        kwargs: dict[str, Any] = {} if plan is None else {"init": plan}
         result = solver(quadratic, **kwargs)
         plan = projections.round_to_feasible(result.matrix, problem.weights1, problem.weights2)
         linear, structure = problem.parts(plan)

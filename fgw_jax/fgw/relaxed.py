@@ -133,7 +133,7 @@ class Relaxed:
         return describe(self, problem, state, plan, gap)
 
     def _move(self, problem: Problem, plan: jax.Array, count: jax.Array) -> jax.Array:
-        """gamma times the gradient, ``[n, m]``."""
+        """Step size times the gradient, ``[n, m]``."""
         gradient = problem.gradient(plan)
         if self.schedule is None:
             return self.step_size * gradient

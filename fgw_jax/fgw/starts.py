@@ -42,7 +42,7 @@ def tie_breaker(problem: Problem, seed: int = 0) -> jax.Array:
 
 
 def _ranks(structure: jax.Array, cost: jax.Array, weights: jax.Array) -> jax.Array:
-    """Rank of each node by mean feature cost, its own and its neighbours'; weightless nodes last."""
+    """Rank of each node by mean feature cost, its own and its neighbours'; weightless last."""
     signature = cost + structure @ (weights * cost) + 0.5 * (structure @ weights)
     # Signatures that agree up to rounding are ties and keep their order, so that the rounding of
     # another padded shape cannot exchange them. Counting n^2 comparisons costs less than one step

@@ -50,9 +50,7 @@ def tune(
             tried = dataclasses.replace(config, learning_rate=rate, batch_size=batch_size)
             found = [
                 fit(model, train, valid, config=tried, key=k, progress=progress)
-                for k, (train, valid) in zip(
-                    jax.random.split(key, len(folds)), folds, strict=True
-                )
+                for k, (train, valid) in zip(jax.random.split(key, len(folds)), folds, strict=True)
             ]
             scores[rate, batch_size] = float(np.mean([r.valid[config.select] for r in found]))
     larger = METRICS[config.select][1]
