@@ -60,7 +60,7 @@ def greedy_basis(scores: jax.Array, weights1: jax.Array, weights2: jax.Array) ->
     n, m = scores.shape
     supply, demand, units = _perturbed_units(weights1, weights2)
     alive = jnp.concatenate([supply, demand]) > 0
-    nodes = jnp.arange(n + m)
+    nodes = jnp.arange(n + m, dtype=jnp.int32)
     columns, lowest = nodes[:m], jnp.finfo(scores.dtype).min
     scores = jnp.maximum(scores, 0.5 * lowest)
 
@@ -71,14 +71,14 @@ def greedy_basis(scores: jax.Array, weights1: jax.Array, weights2: jax.Array) ->
             (score[:, None] == score[None, :]) & (nodes[:n, None] < nodes[None, :n])
         )
         ahead = better & (choice[:, None] == choice[None, :])
-        left = demand[choice] - jnp.where(ahead, supply[:, None], 0).sum(0)
+        left = demand[choice] - jnp.where(ahead, supply[:, None], 0).sum(0, dtype=jnp.int32)
         sent = jnp.clip(left, 0, supply)
         row_done = (supply > 0) & (sent == supply)
         # The row that takes the last of a column and wants more; only the very last cell of all
         # exhausts both its nodes, and its column is the root.
         last = (sent == left) & (sent < supply) & (sent > 0)
         served = (choice[:, None] == columns[None, :]) & (sent > 0)[:, None]
-        taken = jnp.where(served, sent[:, None], 0).sum(0)
+        taken = jnp.where(served, sent[:, None], 0).sum(0, dtype=jnp.int32)
         is_last = served & last[:, None]
         final_row = jnp.where(is_last, nodes[:n, None], -1).max(0)
         final_flow = jnp.where(is_last, sent[:, None], 0).max(0)
@@ -202,9 +202,10 @@ def minimise(
 def _staircase(supply, demand, parent, flow):
     """Fill what is still open by the north-west corner rule, in order of position."""
     n = supply.shape[0]
-    row_end, column_end = jnp.cumsum(supply), jnp.cumsum(demand)
-    column = (column_end[None, :] < row_end[:, None]).sum(1)
-    row = (row_end[:, None] <= column_end[None, :]).sum(0)
+    row_end = jnp.cumsum(supply, dtype=jnp.int32)
+    column_end = jnp.cumsum(demand, dtype=jnp.int32)
+    column = (column_end[None, :] < row_end[:, None]).sum(1, dtype=jnp.int32)
+    row = (row_end[:, None] <= column_end[None, :]).sum(0, dtype=jnp.int32)
     row_start, column_start = row_end - supply, column_end - demand
     in_column = row_end - jnp.maximum(row_start, column_start[column])
     in_row = column_end - jnp.maximum(column_start, row_start[jnp.minimum(row, n - 1)])

@@ -92,7 +92,7 @@ def predict(
         # Empty slots write past the end of their step; the next step writes over them.
         parts = jnp.split(logits, np.cumsum(layout.shares)[:-1])
         return tuple(
-            jax.lax.dynamic_update_slice(f, part, (at, 0))
+            jax.lax.dynamic_update_slice(f, part, (at, jnp.zeros_like(at)))
             for f, part, at in zip(found, parts, starts, strict=True)
         )
 

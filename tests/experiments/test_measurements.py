@@ -14,7 +14,7 @@ def problem():
 
     with jax.enable_x64(True):
         pair = convergence.random_pairs(1, 7, seed=1)[0]
-        yield from_graphs(*pair, 0.95)
+        return from_graphs(*pair, 0.95)
 
 
 def test_pairs_differ_in_size_and_no_two_nodes_are_alike():

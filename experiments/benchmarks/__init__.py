@@ -1,0 +1,1 @@
+"""Benchmarks: ours beside its peers, one suite a module."""
