@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import flax.linen as nn
@@ -16,9 +17,6 @@ from fgw_jax.backbones.model import Backbone
 from fgw_jax.errors import check
 from fgw_jax.graphs import Batch
 
-#: of one group of graphs: bias and multiplier of the attention, each ``[B, heads, m, m]``
-Encoding = tuple[jax.Array, jax.Array | None]
-
 
 class Attention(nn.Module):
     """Multi-head attention between the nodes of each graph.
@@ -28,23 +26,24 @@ class Attention(nn.Module):
 
     heads: int
     dropout: float
+    train: bool
 
     @nn.compact
     def __call__(
         self,
         rows: jax.Array,
-        shapes: Sequence[tuple[int, int]],
         keys: Sequence[jax.Array],
-        encodings: Sequence[Encoding],
-        train: bool,
+        encodings: Sequence[tuple[jax.Array, jax.Array | None]],
     ) -> jax.Array:
         """New rows ``[M, h]``.
 
-        ``shapes`` are ``(B, m)`` and ``keys`` ``[B, m]`` mark the real nodes of each group.
+        For each group of graphs: ``keys`` ``[B, m]`` mark the real nodes, ``encodings`` are bias
+        and multiplier, ``[B, heads, m, m]``.
         """
         width = rows.shape[-1]
         projected, start, mixed = Linear(3 * width)(rows), 0, []
-        for (b, m), real, (bias, multiplier) in zip(shapes, keys, encodings, strict=True):
+        for real, (bias, multiplier) in zip(keys, encodings, strict=True):
+            b, m = real.shape
             part = projected[start : start + b * m].reshape(b, m, 3, self.heads, -1)
             start += b * m
             query, key, value = (part[:, :, i].transpose(0, 2, 1, 3) for i in range(3))
@@ -53,7 +52,7 @@ class Attention(nn.Module):
             attention = jax.nn.softmax(scores)
             if multiplier is not None:
                 attention = attention * multiplier * real[:, None, None, :]
-            if train and self.dropout > 0:
+            if self.train and self.dropout > 0:
                 attention = _drop(self.make_rng("dropout"), attention, self.dropout)
             mixed.append((attention @ value).transpose(0, 2, 1, 3).reshape(b * m, width))
         return Linear(width)(jnp.concatenate(mixed))
@@ -65,25 +64,90 @@ def _drop(key: jax.Array, values: jax.Array, rate: float) -> jax.Array:
     return jnp.where(bits >= round(rate * 2**16), values / (1 - rate), 0)
 
 
+class TableEncoder(nn.Module):
+    """A learned bias for every number of hops and head; no multiplier."""
+
+    heads: int
+    entries: int
+
+    @nn.compact
+    def __call__(self, found: Distances) -> jax.Array:
+        """Bias ``[B, T, heads]`` of all pairs."""
+        shape = (self.entries, self.heads)
+        table = self.param("table", nn.initializers.normal(1.0), shape, real_dtype())
+        return lookup(table, found.hops)
+
+
 class Block(nn.Module):
-    """Attention and a feed-forward map as wide as the layer, a layer norm after each."""
+    """Attention and a feed-forward map as wide as the layer, a layer norm after each.
+
+    ``encoder`` gives for every pair the bias of each head, and perhaps its multiplier after it.
+    """
 
     hidden: int
     heads: int
     dropout: float
+    encoder: Callable[..., nn.Module]
+    train: bool
 
-    def setup(self) -> None:
-        """Parts of the block."""
+    @nn.compact
+    def __call__(
+        self, rows: jax.Array, keys: Sequence[jax.Array], distances: Sequence[Distances]
+    ) -> tuple[jax.Array, None]:
+        """New rows ``[M, h]``, as a step of a scan over layers."""
         dtype: Any = real_dtype()
-        self.attention = Attention(self.heads, self.dropout)
-        self.norms = [nn.LayerNorm(param_dtype=dtype) for _ in range(2)]
-        self.forward = [Linear(self.hidden) for _ in range(2)]
+        encoder = self.encoder(name="encoder")
+        encodings = []
+        for real, found in zip(keys, distances, strict=True):
+            values = unfold(encoder(found), real.shape[1]).transpose(0, 3, 1, 2)
+            multiplier = values[:, self.heads :] if values.shape[1] > self.heads else None
+            encodings.append((values[:, : self.heads], multiplier))
+        attention = Attention(self.heads, self.dropout, self.train, name="attention")
+        rows = rows + attention(rows, keys, encodings)
+        rows = nn.LayerNorm(param_dtype=dtype, name="norm_1")(rows)
+        inner = jax.nn.gelu(Linear(self.hidden, name="forward_1")(rows))
+        rows = rows + Linear(self.hidden, name="forward_2")(inner)
+        return nn.LayerNorm(param_dtype=dtype, name="norm_2")(rows), None
 
-    def __call__(self, rows: jax.Array, *context: Any) -> jax.Array:
-        """New rows ``[M, h]``; ``context`` as in :class:`Attention`."""
-        rows = self.norms[0](rows + self.attention(rows, *context))
-        first, second = self.forward
-        return self.norms[1](rows + second(jax.nn.gelu(first(rows))))
+
+class Encoder(nn.Module):
+    """Embedding, then a scan over blocks: compiled once, not once a layer.
+
+    A block is computed again in the backward pass, so that the memory of a step is that of the
+    pairs of one layer.
+    """
+
+    hidden: int
+    num_layers: int
+    heads: int
+    dropout: float
+    encoder: Callable[..., nn.Module]
+
+    @nn.compact
+    def __call__(
+        self, groups: Sequence[Batch], distances: Sequence[Distances], train: bool
+    ) -> jax.Array:
+        """Representations ``[B, h]``."""
+        rows, keys = [], []
+        for group in groups:
+            real = jnp.asarray(group.mask).astype(bool)
+            features = jnp.asarray(group.features) * real[..., None]
+            rows.append(jnp.pad(features, ((0, 0), (1, 0), (0, 0))))
+            keys.append(jnp.pad(real, ((0, 0), (1, 0)), constant_values=True))
+        x = Linear(self.hidden, name="embedding")(nodes.flatten(rows))
+        blocks = nn.scan(
+            nn.remat(Block, prevent_cse=False),
+            variable_axes={"params": 0},
+            split_rngs={"params": True, "dropout": True},
+            in_axes=(nn.broadcast, nn.broadcast),
+            length=self.num_layers,
+        )(self.hidden, self.heads, self.dropout, self.encoder, train, name="blocks")
+        x, _ = blocks(x, keys, distances)
+        first, start = [], 0
+        for b, m in (real.shape for real in keys):
+            first.append(x[start : start + b * m].reshape(b, m, -1)[:, 0])
+            start += b * m
+        return jnp.concatenate(first)
 
 
 class Graphormer(Backbone):
@@ -104,32 +168,23 @@ class Graphormer(Backbone):
     attention_dropout: float = 0.1
 
     def setup(self) -> None:
-        """Embedding, blocks and encoders."""
+        """The scan over blocks."""
         check(
             self.hidden % self.heads == 0,
             f"hidden: {self.hidden} does not divide by {self.heads} heads; use a multiple of it",
         )
         super().setup()
-        self.embedding = Linear(self.hidden)
-        self.blocks = [
-            Block(self.hidden, self.heads, self.attention_dropout) for _ in range(self.num_layers)
-        ]
-        self.make_encoders()
+        self.encoder = Encoder(
+            self.hidden, self.num_layers, self.heads, self.attention_dropout, self.pairs()
+        )
 
-    def make_encoders(self) -> None:
-        """One table ``[entries, layers * heads]``, so that it is read once a step."""
-        shape = (self.cap + 3, self.num_layers * self.heads)
-        self.table = self.param("table", nn.initializers.normal(1.0), shape, real_dtype())
+    def pairs(self) -> Callable[..., nn.Module]:
+        """What makes the encoder of pairs of a layer."""
+        return functools.partial(TableEncoder, self.heads, self.cap + 3)
 
     def prepare(self, batch: Batch) -> Distances:
         """Shortest paths."""
         return distances(batch, self.cap)
-
-    def encodings(self, found: Distances, size: int) -> list[Encoding]:
-        """Bias and multiplier of every layer for one group of graphs of ``size`` nodes."""
-        values = unfold(lookup(self.table, found.hops), size)
-        values = values.reshape(*values.shape[:3], self.num_layers, self.heads)
-        return [(bias, None) for bias in values.transpose(3, 0, 4, 1, 2)]
 
     def encode(
         self, inputs: Batch | Sequence[Batch], extras: Any = None, train: bool = False
@@ -140,23 +195,7 @@ class Graphormer(Backbone):
             extras = [self.prepare(group) for group in groups]
         elif isinstance(inputs, Batch):
             extras = [extras]
-        rows, keys, shapes, encodings = [], [], [], []
-        for group, found in zip(groups, extras, strict=True):
-            b, n = group.mask.shape
-            features = jnp.asarray(group.features)
-            real = jnp.asarray(group.mask).astype(bool)
-            rows.append(jnp.pad(features * real[..., None], ((0, 0), (1, 0), (0, 0))))
-            keys.append(jnp.pad(real, ((0, 0), (1, 0)), constant_values=True))
-            shapes.append((b, n + 1))
-            encodings.append(self.encodings(jax.tree.map(jnp.asarray, found), n + 1))
-        x = self.embedding(nodes.flatten(rows))
-        for layer, block in enumerate(self.blocks):
-            x = block(x, shapes, keys, [group[layer] for group in encodings], train)
-        first, start = [], 0
-        for b, m in shapes:
-            first.append(x[start : start + b * m].reshape(b, m, -1)[:, 0])
-            start += b * m
-        return jnp.concatenate(first)
+        return self.encoder(groups, jax.tree.map(jnp.asarray, list(extras)), train)
 
 
 @jax.custom_vjp

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import math
+from collections.abc import Callable
 
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from fgw_jax.backbones.distances import Distances, distances, unfold
-from fgw_jax.backbones.graphormer import Encoding, Graphormer, lookup
+from fgw_jax.backbones.distances import Distances, distances
+from fgw_jax.backbones.graphormer import Graphormer, lookup
 from fgw_jax.backbones.layers import Linear, real_dtype
 from fgw_jax.graphs import Batch
 
@@ -55,21 +57,10 @@ class GraphormerGD(Graphormer):
     weights are conductances in the resistance.
     """
 
-    def make_encoders(self) -> None:
-        """One encoder a layer, computed again in the backward pass: its pairs fill the memory."""
-        encoder = nn.remat(PairEncoder)
-        self.encoders = [
-            encoder(self.heads, self.hidden // 2, self.cap + 3) for _ in range(self.num_layers)
-        ]
+    def pairs(self) -> Callable[..., nn.Module]:
+        """What makes the encoder of pairs of a layer."""
+        return functools.partial(PairEncoder, self.heads, self.hidden // 2, self.cap + 3)
 
     def prepare(self, batch: Batch) -> Distances:
         """Shortest paths and resistances."""
         return distances(batch, self.cap, resistance=True)
-
-    def encodings(self, found: Distances, size: int) -> list[Encoding]:
-        """Bias and multiplier of every layer for one group of graphs of ``size`` nodes."""
-        out: list[Encoding] = []
-        for encoder in self.encoders:
-            values = unfold(encoder(found), size).transpose(0, 3, 1, 2)
-            out.append((values[:, : self.heads], values[:, self.heads :]))
-        return out

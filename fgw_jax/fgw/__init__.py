@@ -1,25 +1,31 @@
 """Fused Gromov-Wasserstein distances: problem, solvers, batched front door."""
 
-from fgw_jax.fgw.distances import Distances, distance, distances, pairwise
+from fgw_jax.fgw.certificates import lower_bound, lower_bounds
+from fgw_jax.fgw.distances import Distances, distance, distances, pairwise, trace
 from fgw_jax.fgw.iteration import Output, Status
+from fgw_jax.fgw.polish import polish
 from fgw_jax.fgw.problem import Problem, from_graphs
 from fgw_jax.fgw.reference import Reference
-from fgw_jax.fgw.relaxed import Decay, Relaxed
+from fgw_jax.fgw.relaxed import Relaxed, Schedule
 from fgw_jax.fgw.scaling import scale_features
 from fgw_jax.fgw.strict import Strict
 
 __all__ = [
-    "Decay",
     "Distances",
     "Output",
     "Problem",
     "Reference",
     "Relaxed",
+    "Schedule",
     "Status",
     "Strict",
     "distance",
     "distances",
     "from_graphs",
+    "lower_bound",
+    "lower_bounds",
     "pairwise",
+    "polish",
     "scale_features",
+    "trace",
 ]

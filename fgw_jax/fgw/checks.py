@@ -105,7 +105,7 @@ def _check_fields(solver: Any) -> None:
             if value is not None:
                 check(
                     dataclasses.is_dataclass(value) and callable(value),
-                    f"{label}: expected a Decay or None, got {value!r}",
+                    f"{label}: expected a Schedule or None, got {value!r}",
                 )
                 _check_fields(value)
         elif field.name in _NAMES:

@@ -15,7 +15,7 @@ from jax.typing import ArrayLike
 from fgw_jax import streaming
 from fgw_jax.buckets import round_up
 from fgw_jax.errors import check
-from fgw_jax.fgw import lanes
+from fgw_jax.fgw import gradients, iteration, lanes
 from fgw_jax.fgw.checks import check_graphs, check_plan, check_problem, check_solver, is_traced
 from fgw_jax.fgw.iteration import Output
 from fgw_jax.fgw.problem import from_graphs
@@ -65,7 +65,7 @@ def distance(
     check_plan(init, (n, m))
     if is_traced(graph1, graph2, alpha, init, feature_cost, solver):
         problem = from_graphs(graph1, graph2, alpha, q, feature_cost)
-        return solver.solve(problem, None if init is None else jnp.asarray(init))
+        return gradients.solve(solver, problem, None if init is None else jnp.asarray(init))
     rows, columns = round_up(n), round_up(m)
     grow = lambda x: np.pad(np.asarray(x), [(0, rows - n), (0, columns - m)])[None]  # noqa: E731
     named = isinstance(feature_cost, str)
@@ -83,6 +83,43 @@ def distance(
     )
     out = streaming.take(out, 0)
     return dataclasses.replace(out, plan=out.plan[:n, :m])
+
+
+def trace(
+    graph1: Graph,
+    graph2: Graph,
+    alpha: ArrayLike = 0.95,
+    solver: Any = None,
+    init: ArrayLike | None = None,
+    q: int = 2,
+    feature_cost: str | ArrayLike = "sqeuclidean",
+    *,
+    every: int = 1,
+) -> Output:
+    """As :func:`distance`, with the objective after every ``every`` steps as ``history`` ``[k]``.
+
+    For plots: all steps up to the solver's limit are done, settled or not.
+
+    >>> from fgw_jax import Graph, Relaxed
+    >>> path, star = Graph.from_edges([(0, 1), (1, 2), (2, 3)], 4), Graph.from_edges([(0, 1)], 4)
+    >>> trace(path, star, solver=Relaxed(schedule=None, max_steps=20), every=5).history.shape
+    (4,)
+    """
+    solver = Strict() if solver is None else solver
+    check_solver(solver)
+    check(
+        hasattr(solver, "step"),
+        f"solver: {type(solver).__name__} cannot be followed step by step; use Strict or Relaxed",
+    )
+    check(every >= 1, f"every: must be at least 1, got {every}")
+    check_problem(alpha, q, feature_cost)
+    check_graphs(graph1, graph2, feature_cost)
+    check_plan(init, (graph1.mask.shape[-1], graph2.mask.shape[-1]))
+    problem = from_graphs(graph1, graph2, alpha, q, feature_cost)
+    return _record(solver, problem, None if init is None else jnp.asarray(init), every=every)
+
+
+_record = jax.jit(iteration.record, static_argnames="every")
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -140,12 +177,12 @@ def distances(
     *,
     plans: bool = True,
     chunk_size: int | None = None,
-    max_shapes: int = 12,
+    max_shapes: int | None = None,
     progress: bool = False,
 ) -> Distances:
     """FGW between ``graphs1[i]`` and ``graphs2[i]`` for every ``i``, results in input order.
 
-    Pairs are sorted into at most ``max_shapes`` padded shapes and run in batches of bounded memory;
+    Pairs are sorted into few padded shapes and run in batches of bounded memory;
     pairs that finish early leave their batch, so that one slow pair does not hold the others.
 
     Args:
@@ -157,7 +194,8 @@ def distances(
         feature_cost: ``"sqeuclidean"`` or ``"euclidean"``.
         plans: keep the plans; without them memory does not grow with the list.
         chunk_size: most pairs solved at once; by default a bound on memory.
-        max_shapes: most padded shapes, each compiled once.
+        max_shapes: number of padded shapes, fitted to these lists and compiled for them; by default
+            shapes come from a fixed grid, and a second list compiles nothing.
         progress: show a bar.
 
     >>> from fgw_jax import Graph, distances
@@ -175,7 +213,7 @@ def distances(
         "of each (pairwise() compares all with all)",
     )
     check_list("graphs1, graphs2", graphs1 + graphs2)
-    pool, first, second = _pool(graphs1, graphs2)
+    pool, first, second = streaming.pool(graphs1, graphs2)
     warn_if_dwarfed(pool, alpha)
     pairs = lanes.Pairs(pool, first, second, _number(alpha), solver, q, feature_cost, plans)
     return _solve_pairs(pairs, chunk_size, max_shapes, progress)
@@ -190,13 +228,13 @@ def pairwise(
     feature_cost: str = "sqeuclidean",
     *,
     chunk_size: int | None = None,
-    max_shapes: int = 8,
+    max_shapes: int | None = None,
     progress: bool = False,
 ) -> np.ndarray:
     """Matrix ``[N, M]`` of FGW values between ``graphs`` and ``others``.
 
-    Without ``others``: between all pairs of ``graphs``. FGW is symmetric, so half of the matrix is
-    solved, with the larger graph first, and copied; a graph's distance to itself is zero.
+    Without ``others``: between all pairs of ``graphs``. FGW is symmetric, so the upper half of the
+    matrix is solved, and copied; a graph's distance to itself is zero.
 
     >>> from fgw_jax import Graph, pairwise
     >>> path, edge = Graph.from_edges([(0, 1), (1, 2)], 3), Graph.from_edges([(0, 1)], 2)
@@ -214,25 +252,36 @@ def pairwise(
     warn_if_dwarfed(pool, alpha)
     matrix = np.zeros((len(left), len(right)), np.asarray(left[0].weights).dtype)
     if others is None:
-        row, column = np.triu_indices(len(left), 1)
-        sizes = _sizes(left)
-        swap = sizes[row] < sizes[column]
-        first, second = np.where(swap, column, row), np.where(swap, row, column)
+        first, second = row, column = np.triu_indices(len(left), 1)
     else:
         row, column = np.indices(matrix.shape).reshape(2, -1)
         first, second = row, column + len(left)
     if len(row):
         pairs = lanes.Pairs(pool, first, second, _number(alpha), solver, q, feature_cost, False)
-        matrix[row, column] = _solve_pairs(pairs, chunk_size, max_shapes, progress).value
+        most = len(row) if max_shapes is None else max_shapes
+        values = _solve_pairs(pairs, chunk_size, most, progress, _COMPILATION).value
+        matrix[row, column] = values
     return matrix + matrix.T if others is None else matrix
 
 
+#: What a compilation is worth, in entries n^2 m + n m^2 of padded work saved: a second or two.
+_COMPILATION = 5e8
+
+
 def _solve_pairs(
-    pairs: lanes.Pairs, chunk_size: int | None, max_shapes: int, progress: bool
+    pairs: lanes.Pairs,
+    chunk_size: int | None,
+    max_shapes: int | None,
+    progress: bool,
+    min_gain: float = 0.0,
 ) -> Distances:
     sizes, count = _sizes(pairs.pool), len(pairs.first)
     groups = streaming.pair_groups(
-        sizes[pairs.first], sizes[pairs.second], max_shapes=max_shapes, chunk_size=chunk_size
+        sizes[pairs.first],
+        sizes[pairs.second],
+        max_shapes=max_shapes,
+        chunk_size=chunk_size,
+        min_gain=min_gain,
     )
     kept: list[Any] = [None] * count
     scalars: dict[str, np.ndarray] = {}
@@ -255,19 +304,3 @@ def _sizes(graphs: Sequence[Graph]) -> np.ndarray:
 
 def _number(value: Any) -> jax.Array:
     return jnp.asarray(value, jnp.result_type(float))
-
-
-def _pool(graphs1: list[Graph], graphs2: list[Graph]):
-    """Distinct graphs of both lists, and the position of each side of each pair among them."""
-    position: dict[int, int] = {}
-    pool: list[Graph] = []
-
-    def place(graph):
-        if id(graph) not in position:
-            position[id(graph)] = len(pool)
-            pool.append(graph)
-        return position[id(graph)]
-
-    first = np.array([place(g) for g in graphs1], np.int64)
-    second = np.array([place(g) for g in graphs2], np.int64)
-    return pool, first, second

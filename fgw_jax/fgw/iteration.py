@@ -76,12 +76,12 @@ class Output:
         quadratic: structure part, alpha sum_ijkl |A1_ik - A2_jl|^q pi_ij pi_kl.
         plan: ``[n, m]`` transport plan.
         marginal_error: L1 error of the plan's marginals, the larger of the two sides.
-        gap: upper bound of the Frank-Wolfe gap max_s <gradient(plan), plan - s> over feasible s;
-            zero at a stationary point.
+        gap: upper bound of the Frank-Wolfe gap max_s <gradient(plan), plan - s> over plans s with
+            the marginals of ``plan``; zero at a stationary point.
         num_steps: steps done.
         converged: whether the residual met its tolerance at the end.
         status: code of :class:`Status`.
-        history: objective at each check, when it was asked for, else ``None``.
+        history: objective along the way, from :func:`fgw_jax.fgw.trace`, else ``None``.
     """
 
     value: Any
@@ -134,7 +134,8 @@ class Solver(Protocol):
 
 def settled(solver: Solver, state: State) -> jax.Array:
     """Whether the last change is within ``atol + rtol |value|``."""
-    return state.change <= solver.atol + solver.rtol * jnp.abs(state.value)
+    atol, rtol = getattr(solver, "tolerances", (solver.atol, solver.rtol))
+    return state.change <= atol + rtol * jnp.abs(state.value)
 
 
 def finished(solver: Solver, state: State) -> jax.Array:
@@ -148,38 +149,41 @@ def fixed_count(solver: Solver) -> bool:
     return solver.block >= solver.step_limit
 
 
-def advance(solver: Solver, problem: Problem, state: State) -> State:
-    """One block of steps and a measurement."""
-    state = jax.lax.fori_loop(0, solver.block, lambda _, s: solver.step(problem, s), state)
+def advance(solver: Solver, problem: Problem, state: State, count: int | None = None) -> State:
+    """One block of steps (or ``count`` steps) and a measurement."""
+    count = solver.block if count is None else count
+    state = jax.lax.fori_loop(0, count, lambda _, s: solver.step(problem, s), state)
     return solver.measure(problem, state)
 
 
-def run(
-    solver: Solver, problem: Problem, plan: jax.Array | None = None, history: bool = False
-) -> Output:
-    """Solve ``problem``: blocks of steps until finished.
+def run(solver: Solver, problem: Problem, plan: jax.Array | None = None) -> Output:
+    """Solve ``problem``: blocks of steps until finished."""
+    return iterate(solver, problem, solver.init(problem, plan))
 
-    With ``history`` every block runs (a scan), finished or not, and the objective after each is
-    returned beside the output.
-    """
-    state = solver.init(problem, plan)
-    if fixed_count(solver) and not history:
+
+def iterate(solver: Solver, problem: Problem, state: State) -> Output:
+    """Go on from ``state`` until finished, as :func:`run` does."""
+    if fixed_count(solver):
         state = advance(solver, problem, state)
-        return solver.output(problem, state)
-    if history:
-        num_blocks = -(-solver.step_limit // solver.block)
-
-        def block(s, _):
-            new = advance(solver, problem, s)
-            new = jax.tree.map(lambda a, b: jnp.where(finished(solver, s), a, b), s, new)
-            return new, new.value
-
-        state, values = jax.lax.scan(block, state, None, length=num_blocks)
-        return dataclasses.replace(solver.output(problem, state), history=values)
-    state = jax.lax.while_loop(
-        lambda s: ~finished(solver, s), lambda s: advance(solver, problem, s), state
-    )
+    else:
+        state = jax.lax.while_loop(
+            lambda s: ~finished(solver, s), lambda s: advance(solver, problem, s), state
+        )
     return solver.output(problem, state)
+
+
+def record(
+    solver: Solver, problem: Problem, plan: jax.Array | None = None, every: int = 1
+) -> Output:
+    """All steps up to the limit, settled or not; ``history`` has the objective after ``every``."""
+
+    def block(state, _):
+        state = advance(solver, problem, state, every)
+        return state, state.value
+
+    length = max(1, solver.step_limit // every)
+    state, values = jax.lax.scan(block, solver.init(problem, plan), None, length=length)
+    return dataclasses.replace(solver.output(problem, state), history=values)
 
 
 def describe(

@@ -78,7 +78,9 @@ def solve(
 
 
 def _stops_by_itself(solver: Any) -> bool:
-    steps = hasattr(solver, "step") and getattr(solver, "starts", 1) == 1
+    # The start of the conditional gradient costs as much as its steps: its lanes do not refill.
+    single = getattr(solver, "starts", 1) == 1 and getattr(solver, "method", None) != "cg"
+    steps = hasattr(solver, "step") and single
     return steps and not iteration.fixed_count(solver)
 
 
@@ -115,7 +117,7 @@ def _steps(pairs: Pairs, group: streaming.Group) -> Iterator[tuple[np.ndarray, O
         empty[done] = True
 
 
-@functools.partial(jax.jit, static_argnames=("q", "feature_cost", "plans"))
+@functools.partial(streaming.compiled, static_argnames=("q", "feature_cost", "plans"))
 def solve_batch(solver, batch1, batch2, alpha, init, cost, *, q, feature_cost, plans) -> Output:
     """Solve stacked pairs at once; ``init`` and ``cost`` are stacked ``[B, n, m]`` or ``None``."""
 
@@ -126,14 +128,14 @@ def solve_batch(solver, batch1, batch2, alpha, init, cost, *, q, feature_cost, p
     return jax.vmap(one)(batch1, batch2, init, cost)
 
 
-@functools.partial(jax.jit, static_argnames=("q", "feature_cost"))
+@functools.partial(streaming.compiled, static_argnames=("q", "feature_cost"))
 def _enter(solver, batch1, batch2, alpha, *, q, feature_cost):
     build = lambda a, b: from_graphs(a, b, alpha, q, feature_cost)  # noqa: E731
     problem = jax.vmap(build)(batch1, batch2)
     return problem, jax.vmap(lambda p: solver.init(p, None))(problem)
 
 
-@jax.jit
+@streaming.compiled
 def _advance(solver, problem, start, state, fresh, empty, leaving):
     """Blocks of steps until ``leaving`` occupied lanes are done; those stay as they are."""
     choose = lambda flags, a, b: jax.tree.map(  # noqa: E731
@@ -152,7 +154,7 @@ def _advance(solver, problem, start, state, fresh, empty, leaving):
     return jax.lax.while_loop(short, block, (state, finished(state) | empty))
 
 
-@functools.partial(jax.jit, static_argnames="plans")
+@functools.partial(streaming.compiled, static_argnames="plans")
 def _leave(solver, problem, state, *, plans):
     return _trim(jax.vmap(solver.output)(problem, state), plans)
 

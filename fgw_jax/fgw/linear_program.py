@@ -81,10 +81,9 @@ def greedy_basis(scores: jax.Array, weights1: jax.Array, weights2: jax.Array) ->
         taken = jnp.where(served, sent[:, None], 0).sum(0, dtype=jnp.int32)
         is_last = served & last[:, None]
         final_row = jnp.where(is_last, nodes[:n, None], -1).max(0)
-        final_flow = jnp.where(is_last, sent[:, None], 0).max(0)
         done = jnp.concatenate([row_done, final_row >= 0])
         parent = jnp.where(done, jnp.concatenate([n + choice, final_row]), parent)
-        flow = jnp.where(done, jnp.concatenate([sent, final_flow]), flow)
+        flow = jnp.where(done, jnp.concatenate([sent, sent[final_row]]), flow)
         return supply - sent, demand - taken, parent, flow
 
     start = (supply, demand, nodes, jnp.zeros(n + m, jnp.int32))
@@ -99,57 +98,67 @@ def greedy_basis(scores: jax.Array, weights1: jax.Array, weights2: jax.Array) ->
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, eq=False)
 class Prices:
-    """Dual side of a basis for one cost.
+    """Dual side of a basis for one cost, in integer steps of the cost.
 
     Attributes:
+        cost: ``[n]`` cost of the best cell of each row.
+        column: ``[n]`` column of that cell: the one of least reduced cost.
         potential: ``[n + m]``; row minus column potential of an arc is its cost.
-        column: ``[n]`` the column of least reduced cost in each row.
-        reduced: ``[n]`` that reduced cost, infinite on weightless rows.
-        least: the least of ``reduced``; the basis is optimal when it is not negative.
+        least: least reduced cost of all cells; the basis is optimal when it is not negative.
+        step: size of one integer step.
     """
 
-    potential: Any
+    cost: Any
     column: Any
-    reduced: Any
+    potential: Any
     least: Any
+    step: Any
 
     def dual(self, weights1: jax.Array, weights2: jax.Array) -> jax.Array:
-        """Lower bound of the program: row potentials lowered by ``least`` are feasible."""
+        """Lower bound of the program: row potentials lowered by ``least`` are feasible.
+
+        One step less covers the rounding of the costs.
+        """
         n = weights1.shape[0]
-        rows = self.potential[:n] + jnp.minimum(self.least, 0.0)
-        return weights1 @ rows - weights2 @ self.potential[n:]
+        rows = self.potential[:n] + jnp.minimum(self.least, 0) - 1
+        return self.step * (weights1 @ rows - weights2 @ self.potential[n:])
 
 
 def price(basis: Basis, cost: jax.Array) -> Prices:
-    """Potentials of ``basis`` for ``cost`` ``[n, m]``, and the best cell of each row."""
-    n = cost.shape[0]
-    potential = (basis.paths * cost[basis.row, basis.column]).sum(1)
-    scores = jnp.where(basis.alive[None, n:], -cost - potential[None, n:], -jnp.inf)
-    column, top = _best(scores, axis=1)
-    reduced = jnp.where(basis.alive[:n], -top - potential[:n], jnp.inf)
-    return Prices(potential, column, reduced, reduced.min())
+    """Potentials of ``basis`` for ``cost`` ``[n, m]``, and the best cell of each row.
+
+    Costs are rounded to integers: sums and minima of integers are exact whatever their order, so
+    that the compiler may vectorise them, and optimality needs no tolerance.
+    """
+    n, m = cost.shape
+    top = jnp.maximum(jnp.abs(cost).max(), jnp.finfo(cost.dtype).tiny)
+    # A potential is a sum of fewer than n + m costs; a reduced cost adds a few more.
+    step = top / 2 ** (29 - (n + m).bit_length())
+    whole = jnp.round(cost / step).astype(jnp.int32)
+    potential = (basis.paths * whole[basis.row, basis.column]).sum(1, dtype=jnp.int32)
+    scores = jnp.where(basis.alive[None, n:], -whole - potential[None, n:], -MAX_UNITS)
+    column, best = _best(scores, axis=1)
+    least = jnp.where(basis.alive[:n], -best - potential[:n], 0).min()
+    return Prices(-best - potential[n:][column], column, potential, least, step)
 
 
-def pivot(basis: Basis, cost: jax.Array, prices: Prices, num_pivots: int) -> Basis:
-    """At most ``num_pivots`` simplex pivots on ``cost`` ``[n, m]`` from a priced basis.
+def pivot(basis: Basis, prices: Prices, num_pivots: int) -> Basis:
+    """At most ``num_pivots`` simplex pivots from a priced basis.
 
     The entering cells are the best ones of the rows when they were priced; among these each pivot
     takes the one of least reduced cost at its time.
     """
-    n = cost.shape[0]
-    slots = jnp.arange(basis.row.shape[0])
+    n = prices.column.shape[0]
+    slots = jnp.arange(basis.row.shape[0], dtype=jnp.int32)
     column = prices.column
-    cell = prices.reduced + prices.potential[:n] - prices.potential[n:][column]
-    # Below rounding error of the potentials a gain is not a gain.
-    tolerance = 4.0 * jnp.finfo(cost.dtype).eps * jnp.abs(cost).max()
 
     def enter(_, state):
         basis, potential = state
-        row, gain = _best(potential[:n] - potential[n:][column] - cell, axis=0)
-        active = gain > tolerance
-        change = jnp.where(active, basis.paths[n + column[row]] - basis.paths[row], 0)
+        gains = potential[:n] - potential[n:][column] - prices.cost
+        row, gain = _best(jnp.where(basis.alive[:n], gains, 0), axis=0)
+        change = jnp.where(gain > 0, basis.paths[n + column[row]] - basis.paths[row], 0)
         leaving, room = _best(jnp.where(change < 0, -basis.flow, -2 * MAX_UNITS + 1), axis=0)
-        is_leaving = (slots == leaving) & active
+        is_leaving = (slots == leaving) & (gain > 0)
         flow = jnp.where(is_leaving, -room, basis.flow - room * change.astype(jnp.int32))
         cut = basis.paths[:, leaving]
         turn = jnp.where(is_leaving, 0, change)
@@ -161,7 +170,7 @@ def pivot(basis: Basis, cost: jax.Array, prices: Prices, num_pivots: int) -> Bas
             basis.alive,
             basis.units,
         )
-        return basis, potential - jnp.where(active, gain, 0.0) * cut
+        return basis, potential - jnp.maximum(gain, 0) * cut
 
     return jax.lax.fori_loop(0, num_pivots, enter, (basis, prices.potential))[0]
 
@@ -173,29 +182,36 @@ def vertex(basis: Basis, shape: tuple[int, ...], dtype: Any) -> jax.Array:
     return jnp.zeros(shape, dtype).at[basis.row, basis.column].add(flow)
 
 
-def minimise(
-    cost: jax.Array, weights1: jax.Array, weights2: jax.Array, max_pivots: int | None = None
-) -> tuple[jax.Array, jax.Array]:
-    """The argmin of <cost, s> over plans: an optimal vertex ``[n, m]``, and its dual lower bound.
+def optimise(basis: Basis, cost: jax.Array, max_pivots: int | None = None) -> tuple[Basis, Prices]:
+    """Pivots on ``cost`` ``[n, m]`` until no cell has a negative reduced cost.
 
-    ``max_pivots`` (by default 20 a node) ends the search early; the bound stays true.
+    ``max_pivots`` (by default 20 a node) ends the search early.
     """
-    basis = greedy_basis(-cost, weights1, weights2)
     block = max(4, sum(cost.shape) // 16)
     limit = 20 * sum(cost.shape) if max_pivots is None else max_pivots
 
-    def more(state):
-        _, prices, count, gain = state
-        return (prices.least < -gain) & (count < limit)
-
     def improve(state):
-        basis, prices, count, gain = state
-        basis = pivot(basis, cost, prices, block)
-        return basis, price(basis, cost), count + block, gain
+        basis, prices, count = state
+        basis = pivot(basis, prices, block)
+        return basis, price(basis, cost), count + block
 
-    scale = 4.0 * jnp.finfo(cost.dtype).eps * jnp.abs(cost).max()
-    start = (basis, price(basis, cost), 0, scale)
-    basis, prices, _, _ = jax.lax.while_loop(more, improve, start)
+    return jax.lax.while_loop(
+        lambda state: (state[1].least < 0) & (state[2] < limit),
+        improve,
+        (basis, price(basis, cost), 0),
+    )[:2]
+
+
+def minimise(
+    cost: jax.Array, weights1: jax.Array, weights2: jax.Array, max_pivots: int | None = None
+) -> tuple[jax.Array, jax.Array]:
+    """The argmin of <cost, s> over plans: an optimal vertex ``[n, m]``, and a lower bound.
+
+    The bound is the dual value, the minimum up to rounding; with ``max_pivots`` the search may end
+    early, and the bound stays true.
+    """
+    basis = greedy_basis(-cost, weights1, weights2)
+    basis, prices = optimise(basis, cost, max_pivots)
     return vertex(basis, cost.shape, cost.dtype), prices.dual(weights1, weights2)
 
 
@@ -237,34 +253,25 @@ def _perturbed_units(weights1: jax.Array, weights2: jax.Array):
     multiple of both node counts.
     """
     step = _perturbation_step(weights1.shape[0])
-    count1, count2 = (weights1 > 0).sum(), (weights2 > 0).sum()
-    common = jnp.maximum(count1 // jnp.gcd(count1, count2), 1) * count2
     most = MAX_UNITS // step
-    quanta = jnp.where(common <= most, most // jnp.maximum(common, 1) * common, most)
-    quanta = jnp.maximum(quanta, 1).astype(jnp.int32)
+    count1, count2 = (weights1 > 0).sum(), (weights2 > 0).sum()
+    common = jnp.maximum(count1 * count2, 1)
+    quanta = jnp.where(common <= most, most // common * common, most).astype(jnp.int32)
     first, second = _quantise(weights1, quanta), _quantise(weights2, quanta)
     alive = first > 0
-    supply = first * step + alive
-    extra = jnp.where(jnp.arange(second.shape[0]) == jnp.argmax(second), alive.sum(), 0)
-    return supply, second * step + extra.astype(jnp.int32), quanta * step
+    extra = jnp.where(_is_largest(second), alive.sum(dtype=jnp.int32), 0)
+    return first * step + alive, second * step + extra, quanta * step
 
 
 def _quantise(weights: jax.Array, quanta: jax.Array) -> jax.Array:
-    """Integers ``[n]`` in proportion to ``weights``, of total ``quanta``: largest remainders."""
-    share = weights / weights.sum() * quanta.astype(weights.dtype)
-    # What misses an integer by rounding error only is that integer: equal weights stay equal.
-    whole = jnp.floor(share + 1e-2)
-    rest = quanta - whole.astype(jnp.int32).sum()
-    lack, nodes = share - whole, jnp.arange(weights.shape[0])
-    ahead = (lack[None, :] > lack[:, None]) | (
-        (lack[None, :] == lack[:, None]) & (nodes[None, :] < nodes[:, None])
-    )
-    rank = ahead.sum(1)
-    correction = jnp.where(rank < rest, 1, 0)
-    # More than one quantum a node can be missing only by rounding error of huge shares.
-    top = jnp.arange(weights.shape[0]) == jnp.argmax(weights)
-    correction = correction + jnp.where(top, rest - correction.sum(), 0)
-    return (whole.astype(jnp.int32) + correction).astype(jnp.int32)
+    """Integers ``[n]`` in proportion to ``weights``, of total ``quanta``; the heaviest balances."""
+    share = jnp.round(weights * (quanta.astype(weights.dtype) / weights.sum())).astype(jnp.int32)
+    return share + jnp.where(_is_largest(share), quanta - share.sum(dtype=jnp.int32), 0)
+
+
+def _is_largest(x: jax.Array) -> jax.Array:
+    """Marks the first of the largest entries."""
+    return jnp.arange(x.shape[0]) == _best(x, 0)[0]
 
 
 def _paths(parent: jax.Array, n: int) -> jax.Array:

@@ -81,7 +81,7 @@ class Problem:
         return jnp.vdot(inner, plan)
 
     def constant(self) -> jax.Array:
-        """Value less f on feasible plans (q = 2): alpha (mu1^T A1^2 mu1 + mu2^T A2^2 mu2)."""
+        """Value less f on feasible plans, alpha (mu1^T A1^2 mu1 + mu2^T A2^2 mu2) (q = 2)."""
         first = self.weights1 @ (self.structure1**2 @ self.weights1)
         second = self.weights2 @ (self.structure2**2 @ self.weights2)
         return self.alpha * (first + second)
@@ -187,13 +187,13 @@ def check_feature_cost(feature_cost: str) -> None:
     """Refuse an unknown name of a feature cost."""
     if feature_cost not in FEATURE_COSTS:
         raise InputError(
-            f"feature_cost: unknown name {feature_cost!r}; use one of {FEATURE_COSTS} "
-            "or pass an [n, m] matrix"
+            f"feature_cost: unknown name {feature_cost!r}; use one of {FEATURE_COSTS}, "
+            "or pass an [n, m] matrix to distance()"
         )
 
 
 def _absolute_product(a: jax.Array, b: jax.Array, plan: jax.Array) -> jax.Array:
-    """Sums over k, l of |a_ik - b_jl| pi_kl, ``[n, m]``, by rows of ``a``: O(n m^2) memory."""
+    """Sum over k, l of |a_ik - b_jl| pi_kl, ``[n, m]``; n^2 m^2 work, n m^2 memory."""
 
     def row(a_i):
         # [n, m, m]: |a_ik - b_jl| for one i, contracted with the plan over k and l.

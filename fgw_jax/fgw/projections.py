@@ -21,7 +21,7 @@ def safe_log(x: jax.Array) -> jax.Array:
 
 
 def project_rows(log_plan: jax.Array, weights: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """The argmin of KL(pi | exp(log_plan)) over plans ``[n, m]`` with row sums ``weights``.
+    """The argmin of KL(pi | exp(log_plan)) over plans whose rows sum to ``weights`` ``[n]``.
 
     Rows are divided by their sum (Alg. 2, line 9). Returns the logarithm of the plan and the plan.
     """

@@ -1,6 +1,7 @@
-r"""Strict solver: mirror descent with Sinkhorn projections.
+r"""Strict solver: conditional gradient on vertices, or mirror descent with Sinkhorn projections.
 
-Each step is the proximal point of Peyre, Cuturi and Solomon (2016) in the KL geometry,
+``method="mirror"``: each step is the proximal point of Peyre, Cuturi and Solomon (2016) in the KL
+geometry,
 
 .. math::
 
@@ -9,6 +10,9 @@ Each step is the proximal point of Peyre, Cuturi and Solomon (2016) in the KL ge
 
 with :math:`\gamma_t` in units of the gradient's own spread, so that one setting serves features
 and structures of any scale. The last plan is projected once more and rounded to exact marginals.
+
+``method="cg"``: a few such steps find the basin; :mod:`fgw_jax.fgw.conditional_gradient` goes on
+from the nearest vertex until no direction descends.
 """
 
 from __future__ import annotations
@@ -19,9 +23,18 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from fgw_jax.fgw import bounds, iteration, projections, starts
+from fgw_jax.fgw import bounds, conditional_gradient, iteration, projections, starts
 from fgw_jax.fgw.iteration import Output, State, describe
 from fgw_jax.fgw.problem import Problem
+
+#: Factor on the step size at the first and the last warm step: slow first, sharp at the end. On
+#: PROTEINS pairs this takes 0.3 % off the value that the conditional gradient reaches from there.
+RAMP = (0.5, 5.0)
+#: What a setting left at ``None`` means for each method.
+DEFAULTS: dict[str, dict[str, int]] = {
+    "cg": {"max_steps": 32, "check_every": 4, "sweeps": 5},
+    "mirror": {"max_steps": 20, "check_every": 20, "sweeps": 10},
+}
 
 
 def _static(default: Any) -> Any:
@@ -33,62 +46,105 @@ def _static(default: Any) -> Any:
 class Strict:
     """argmin of f over feasible plans; the returned plan has exact marginals.
 
+    ``Strict()`` is the conditional gradient from a mirror descent start: lower values than from
+    the product coupling, in less time. ``Strict(starts=8)`` keeps the best of eight starts.
+
     Attributes:
-        step_size: gamma times the standard deviation of the gradient, for each step.
+        step_size: gamma times the standard deviation of the gradient, for each mirror step.
         noise: deviation of the tie-breaking factor on the start; 0 starts at the product coupling.
-        rtol: relative change of the objective over a block of steps that counts as converged.
+        rtol: relative change of the objective that counts as converged: between two looks (cg),
+            or by the last step (mirror).
         atol: absolute change that counts as converged.
-        max_steps: limit of the number of steps.
-        check_every: steps between two looks at the objective; ``max_steps`` fixes the count.
-        sweeps: Sinkhorn sweeps in each step.
-        final_sweeps: sweeps before the plan is rounded.
+        method: ``"cg"`` or ``"mirror"``.
+        starts: number of starts, solved side by side; the best is returned. A given initial plan
+            is one more.
+        warm_steps: mirror steps before the conditional gradient; none after an initial plan.
+        max_steps: limit of the number of steps; by default 32 (cg) or 20 (mirror).
+        check_every: steps between two looks at the residual; by default 4 (cg) or 20 (mirror).
+        sweeps: Sinkhorn sweeps in each mirror step; by default 5 (cg) or 10 (mirror).
+        final_sweeps: sweeps before a mirror plan is rounded.
     """
 
     step_size: Any = 2.5
     noise: Any = 0.1
     rtol: Any = 1e-3
     atol: Any = 1e-6
-    method: str = _static("mirror")
-    max_steps: int = _static(20)
-    check_every: int = _static(20)
-    sweeps: int = _static(10)
+    method: str = _static("cg")
+    starts: int = _static(1)
+    warm_steps: int = _static(20)
+    max_steps: int | None = _static(None)
+    check_every: int | None = _static(None)
+    sweeps: int | None = _static(None)
     final_sweeps: int = _static(200)
 
     @property
     def step_limit(self) -> int:
         """Most steps to do."""
-        return self.max_steps
+        return self._setting("max_steps")
 
     @property
     def block(self) -> int:
-        """Steps between two looks at the objective."""
-        return self.check_every
+        """Steps between two looks at the residual."""
+        return self._setting("check_every")
 
     def solve(self, problem: Problem, plan: jax.Array | None = None) -> Output:
         """Solve one padded problem."""
-        return iteration.run(self, problem, plan)
+        if self.starts == 1:
+            return iteration.run(self, problem, plan)
+        logs = starts.portfolio(problem, self.starts, self.noise)
 
-    def init(self, problem: Problem, plan: jax.Array | None = None) -> State:
-        """Start from ``plan``, or from the product coupling with ties broken."""
-        log_plan = starts.log_start(problem, plan, self.noise)
+        def one(log_plan):
+            return iteration.iterate(self, problem, self.init(problem, log_plan=log_plan))
+
+        outs = jax.vmap(one)(logs)
+        best = jnp.argmin(outs.value)
+        out = jax.tree.map(lambda x: x[best], outs)
+        if plan is None:
+            return out
+        given = iteration.run(self, problem, plan)
+        return jax.tree.map(lambda a, b: jnp.where(given.value <= out.value, a, b), given, out)
+
+    def init(
+        self, problem: Problem, plan: jax.Array | None = None, log_plan: jax.Array | None = None
+    ) -> Any:
+        """Start from ``plan``, or from ``log_plan``: by default the product with ties broken."""
+        if self.method == "cg" and plan is not None:
+            return conditional_gradient.init(problem, projections.safe_log(plan), plan)
+        log_plan = starts.log_start(problem, plan, self.noise) if log_plan is None else log_plan
         log_plan, plan = self._project(problem, log_plan)
-        zero = jnp.zeros((), plan.dtype)
-        return State(log_plan, plan, plan, jnp.zeros((), jnp.int32), zero, zero + jnp.inf)
+        if self.method == "mirror":
+            zero = jnp.zeros((), plan.dtype)
+            return State(log_plan, plan, plan, jnp.zeros((), jnp.int32), zero, zero + jnp.inf)
+        first, last = RAMP
+        growth = (last / first) ** (1.0 / max(self.warm_steps - 1, 1))
 
-    def step(self, problem: Problem, state: State) -> State:
-        """One proximal step; ``other`` keeps the plan before it, for the residual."""
-        gradient = spread_free(problem, problem.gradient(state.plan))
-        log_plan, plan = self._project(problem, state.log_plan - self.step_size * gradient)
+        def descend(number, logs_and_plan):
+            log_plan, plan = logs_and_plan
+            return self._mirror(problem, log_plan, plan, first * growth**number)
+
+        log_plan, _ = jax.lax.fori_loop(0, self.warm_steps, descend, (log_plan, plan))
+        return conditional_gradient.init(problem, log_plan)
+
+    def step(self, problem: Problem, state: Any) -> Any:
+        """One step of the method; ``other`` keeps the plan before it, for the residual."""
+        if self.method == "cg":
+            return conditional_gradient.step(problem, state)
+        log_plan, plan = self._mirror(problem, state.log_plan, state.plan)
         return State(log_plan, plan, state.plan, state.count + 1, state.value, state.change)
 
-    def measure(self, problem: Problem, state: State) -> State:
+    def measure(self, problem: Problem, state: Any) -> Any:
         """Objective at the current plan, and its change by the last step."""
+        if self.method == "cg":
+            return conditional_gradient.measure(state)
         value = problem.value(state.plan)
         change = jnp.abs(value - problem.value(state.other))
         return dataclasses.replace(state, value=value, change=change)
 
-    def output(self, problem: Problem, state: State) -> Output:
-        """Project, round, and describe the feasible plan."""
+    def output(self, problem: Problem, state: Any) -> Output:
+        """Describe the feasible plan; a mirror plan is projected and rounded first."""
+        if self.method == "cg":
+            plan, gap = conditional_gradient.finish(problem, state)
+            return describe(self, problem, state, plan, gap)
         _, plan = projections.sinkhorn(
             state.log_plan, problem.weights1, problem.weights2, self.final_sweeps
         )
@@ -96,8 +152,17 @@ class Strict:
         gap = bounds.frank_wolfe_gap(problem, plan)
         return describe(self, problem, state, plan, gap)
 
+    def _mirror(self, problem: Problem, log_plan: jax.Array, plan: jax.Array, factor: Any = 1.0):
+        gradient = spread_free(problem, problem.gradient(plan))
+        return self._project(problem, log_plan - factor * self.step_size * gradient)
+
     def _project(self, problem: Problem, log_kernel: jax.Array) -> tuple[jax.Array, jax.Array]:
-        return projections.sinkhorn(log_kernel, problem.weights1, problem.weights2, self.sweeps)
+        sweeps = self._setting("sweeps")
+        return projections.sinkhorn(log_kernel, problem.weights1, problem.weights2, sweeps)
+
+    def _setting(self, name: str) -> int:
+        value = getattr(self, name)
+        return DEFAULTS[self.method][name] if value is None else value
 
 
 def spread_free(problem: Problem, gradient: jax.Array) -> jax.Array:
@@ -106,10 +171,10 @@ def spread_free(problem: Problem, gradient: jax.Array) -> jax.Array:
     Row and column terms do not move a projection on the polytope; only what is left is a
     direction, and its spread under mu1 mu2^T sets the scale of the step.
     """
-    gradient = gradient - (gradient @ problem.weights2)[:, None]
-    gradient = gradient - (problem.weights1 @ gradient)[None, :]
-    variance = problem.weights1 @ gradient**2 @ problem.weights2
-    # Below rounding error of the gradient there is no direction left, only noise.
-    floor = jnp.finfo(gradient.dtype).eps * jnp.maximum(jnp.abs(problem.cost).max(), 1.0)
-    scale = jnp.sqrt(variance)
-    return jnp.where(scale > floor, gradient / jnp.maximum(scale, floor), 0.0)
+    rows, columns = gradient @ problem.weights2, problem.weights1 @ gradient
+    centred = gradient - (rows - problem.weights1 @ rows)[:, None] - columns[None, :]
+    variance = problem.weights1 @ centred**2 @ problem.weights2
+    # Below the rounding error of the gradient there is no direction left, only noise.
+    noise = 8.0 * jnp.finfo(gradient.dtype).eps * jnp.abs(rows).max()
+    clear = variance > noise**2
+    return jnp.where(clear, centred / jnp.sqrt(jnp.where(clear, variance, 1.0)), 0.0)

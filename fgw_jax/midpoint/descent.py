@@ -30,6 +30,8 @@ from fgw_jax.midpoint.objective import MidpointProblem, reciprocal
 
 #: Points of the line search; along a move the objective is a polynomial of degree four.
 RATES = 16
+#: Most pivots of a step: from a good start few are needed, and on large graphs they are dear.
+MAX_PIVOTS = 32
 #: Weight of the gradient's choice where a starting plan is zero, so that its vertex is no accident.
 BLEND = 1e-6
 #: Share of the product coupling mixed into the start of mirror steps: zeros would never come back.
@@ -87,8 +89,8 @@ def _step(problem: MidpointProblem, averages: tuple[jax.Array, jax.Array], side:
     structure, features = averages
     gradient, pair = _gradient(problem, averages, side.index, side.half)
     prices = linear_program.price(side.basis, gradient)
-    num_pivots = pivots_per_step(pair.shape)
-    basis = linear_program.pivot(side.basis, gradient, prices, num_pivots)
+    num_pivots = min(pivots_per_step(pair.shape), MAX_PIVOTS)
+    basis = linear_program.pivot(side.basis, prices, num_pivots)
     move = linear_program.vertex(basis, pair.shape, gradient.dtype) - side.plan
     # Averages at rate t along the move: structure + t first + t^2 second, features + t shift.
     ratio, inverse = problem.ratios[side.index], reciprocal(problem.new_weights)

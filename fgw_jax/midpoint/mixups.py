@@ -72,7 +72,7 @@ def mixup(
     sources = jax.tree.map(lambda a, b: jnp.stack([a, b]), graph1.pad(m), graph2.pad(m))
     plan = None
     if start == "geodesic":
-        plan = solver.solve(from_graphs(graph1, graph2, alpha)).plan
+        plan = aligner(solver).solve(from_graphs(graph1, graph2, alpha)).plan
         plan = jnp.pad(plan, ((0, m - n1), (0, m - n2)))
     nodes = sizes.adaptive(graph1.num_nodes, graph2.num_nodes, lam) if size is None else size
     mid = _of_pair(
@@ -125,12 +125,12 @@ def mixups(
     key: jax.Array | None = None,
     *,
     chunk_size: int | None = None,
-    max_shapes: int = 8,
+    max_shapes: int | None = None,
     progress: bool = False,
 ) -> Midpoints:
     """Midpoint of ``graphs1[i]`` and ``graphs2[i]`` at ``lams[i]`` for every ``i``, input order.
 
-    Pairs are sorted into at most ``max_shapes`` padded shapes and run chunk by chunk. A pair that
+    Pairs are sorted into few padded shapes and run chunk by chunk. A pair that
     occurs with several ratios (the same two graph objects) is aligned once.
 
     Args:
@@ -143,7 +143,7 @@ def mixups(
         start: as in :func:`mixup`.
         key: as in :func:`mixup`; every pair gets a key of its own from it.
         chunk_size: most pairs solved at once; by default a bound on memory.
-        max_shapes: most padded shapes, each compiled once.
+        max_shapes: number of padded shapes fitted to these lists; by default a fixed grid.
         progress: show a bar.
 
     >>> from fgw_jax import Graph, mixups
@@ -163,9 +163,14 @@ def mixups(
         f"lams: expected {len(graphs1)} ratios, one a pair, got shape {lams_.shape}",
     )
     _check(graphs1[0], graphs2[0], lams_, alpha, start, key)
-    pool, first, second = _pool(graphs1, graphs2)
+    solver = Strict() if solver is None else solver
+    pool, first, second = streaming.pool(graphs1, graphs2)
     counts = np.array([g.num_nodes for g in pool])
     nodes = _sizes(size, counts[first], counts[second], lams_)
+    # The larger graph first: half as many padded shapes. Plans and values are turned back below.
+    turned = counts[first] < counts[second]
+    first, second = np.where(turned, second, first), np.where(turned, first, second)
+    lams_ = np.where(turned, 1.0 - lams_, lams_)
     alignments = None
     if start == "geodesic":
         alignments = _alignments(pool, first, second, alpha, solver, chunk_size, max_shapes)
@@ -175,7 +180,6 @@ def mixups(
     keys = None if key is None else jax.random.split(key, len(graphs1))
     items: list[Any] = [None] * len(graphs1)
     dtype = np.asarray(pool[0].weights).dtype
-    solver = Strict() if solver is None else solver
 
     def run(chunk: streaming.Chunk) -> list[Midpoint]:
         n, m = chunk.shape
@@ -201,7 +205,7 @@ def mixups(
         )
         host = jax.tree.map(np.asarray, mids)
         sides = np.stack([padded[first], padded[second]], 1)
-        return [_crop(host, k, nodes[i], sides[i]) for k, i in enumerate(chunk.items)]
+        return [_crop(host, k, nodes[i], sides[i], turned[i]) for k, i in enumerate(chunk.items)]
 
     tasks = [functools.partial(lambda chunk: (chunk, run(chunk)), chunk) for chunk in chunks]
     with streaming.progress_bar(len(items), progress, "midpoints") as advance:
@@ -224,14 +228,14 @@ def _of_pair(sources, lam, nodes, padded, alpha, solver, start, key, plan) -> Mi
     return barycenter.solve(sources, ratios, nodes, padded, alpha, solver, start, key, alignments)
 
 
-@functools.partial(jax.jit, static_argnames=("padded", "start"))
+@functools.partial(streaming.compiled, static_argnames=("padded", "start"))
 def _solve_lanes(sources, lams, nodes, alpha, solver, keys, plans, *, padded, start):
     one = lambda s, lam, n, k, p: _of_pair(s, lam, n, padded, alpha, solver, start, k, p)  # noqa: E731
     return jax.vmap(one)(sources, lams, nodes, keys, plans)
 
 
-def _crop(host: Midpoint, lane: int, nodes: int, sides: np.ndarray) -> Midpoint:
-    """One lane without padding."""
+def _crop(host: Midpoint, lane: int, nodes: int, sides: np.ndarray, turned: bool) -> Midpoint:
+    """One lane without padding, its sources in the order they were given."""
     g = host.graph
     both = (lane, slice(nodes), slice(nodes))
     graph = Graph(
@@ -242,8 +246,20 @@ def _crop(host: Midpoint, lane: int, nodes: int, sides: np.ndarray) -> Midpoint:
         g.mask[lane, :nodes].copy(),
     )
     plans = tuple(host.plans[lane, i, :nodes, :m].copy() for i, m in enumerate(sides))
-    rest = ("values", "objective", "bound", "num_outer", "converged", "status", "history")
-    return Midpoint(graph, plans, *(getattr(host, name)[lane] for name in rest))
+    order = slice(None, None, -1 if turned else 1)
+    rest = ("objective", "bound", "num_outer", "converged", "status", "history")
+    rest_of_lane = (getattr(host, name)[lane] for name in rest)
+    return Midpoint(graph, plans[order], host.values[lane][order], *rest_of_lane)
+
+
+def aligner(solver: Any) -> Any:
+    """The solver that aligns the sources: mirror descent where conditional gradient is asked for.
+
+    The midpoint's own descent goes on to vertices, so that the alignment need not end on one.
+    """
+    if isinstance(solver, Strict) and solver.method == "cg" and solver.starts == 1:
+        return dataclasses.replace(solver, method="mirror")
+    return solver
 
 
 def _alignments(pool, first, second, alpha, solver, chunk_size, max_shapes) -> list[np.ndarray]:
@@ -253,7 +269,7 @@ def _alignments(pool, first, second, alpha, solver, chunk_size, max_shapes) -> l
         [pool[i] for i in pairs[:, 0]],
         [pool[i] for i in pairs[:, 1]],
         alpha,
-        solver,
+        aligner(solver),
         chunk_size=chunk_size,
         max_shapes=max_shapes,
     )
@@ -270,17 +286,6 @@ def _sizes(size: Any, n1: np.ndarray, n2: np.ndarray, lams: np.ndarray) -> np.nd
         f"size: expected whole numbers of nodes, at least 1, got {size}",
     )
     return nodes
-
-
-def _pool(graphs1: list[Graph], graphs2: list[Graph]):
-    """Distinct graph objects, and the position of each side of each pair among them."""
-    position: dict[int, int] = {}
-    pool: list[Graph] = []
-    for graph in (*graphs1, *graphs2):
-        if position.setdefault(id(graph), len(pool)) == len(pool):
-            pool.append(graph)
-    places = [np.array([position[id(g)] for g in side]) for side in (graphs1, graphs2)]
-    return pool, places[0], places[1]
 
 
 def _check(graph1, graph2, lam, alpha, start, key) -> None:

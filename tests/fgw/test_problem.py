@@ -107,3 +107,43 @@ def test_padding_costs_nothing(rng):
     plan = np.pad(np.asarray(plain.product), [(0, 3), (0, 5)])
     np.testing.assert_allclose(padded.value(plan), plain.value(plain.product), rtol=1e-6)
     assert not np.asarray(padded.cost)[4:].any() and not np.asarray(padded.cost)[:, 3:].any()
+
+
+@pytest.mark.parametrize("q", [1, 2])
+def test_gradient_is_the_slope_of_the_value_along_feasible_directions(rng, x64, q):
+    # Terms constant along rows or columns are left out: they vanish between feasible plans.
+    problem = from_graphs(random_graph(rng, 6), random_graph(rng, 5), 0.7, q)
+    direction = rng.normal(size=(6, 5))
+    direction = direction - direction.mean(0) - direction.mean(1)[:, None] + direction.mean()
+    _, slope = jax.jvp(problem.value, (problem.product,), (jnp.asarray(direction),))
+    moved = jnp.vdot(problem.gradient(problem.product), direction)
+    np.testing.assert_allclose(moved, slope, rtol=1e-8)
+
+
+def test_value_of_large_nearly_constant_structures_keeps_its_digits(rng):
+    # Differences of one on top of a thousand: the squares are a million times the value.
+    base = np.triu(rng.integers(0, 2, (6, 6)), 1).astype(float)
+    plain = [Graph.from_adjacency(b + b.T) for b in (base, base[::-1, ::-1].T)]
+    lifted = [Graph.from_adjacency(g.adjacency, structure=g.structure + 1000.0) for g in plain]
+    plan = np.eye(6, dtype=np.float32) / 6
+    expected = from_graphs(*plain, 1.0).value(plan)
+    assert expected > 0.1
+    np.testing.assert_allclose(from_graphs(*lifted, 1.0).value(plan), expected, rtol=1e-3)
+
+
+def test_euclidean_cost_has_a_finite_gradient_where_features_agree():
+    path = Graph.from_edges([(0, 1)], 2, [1.0, 2.0])
+
+    def total(features):
+        moved = Graph(path.structure, features, path.weights, path.adjacency, path.mask)
+        return feature_costs(moved, path, "euclidean").sum()
+
+    np.testing.assert_allclose(total(path.features), 2.0)
+    assert np.isfinite(jax.grad(total)(jnp.asarray(path.features))).all()
+
+
+def test_marginal_error_is_that_of_the_worse_side():
+    four, two = Graph.from_edges([(0, 1)], 4), Graph.from_edges([(0, 1)], 2)
+    plan = np.zeros((4, 2), np.float32)
+    plan[:, 0] = 0.25  # rows are right, and all mass lies in one of two columns
+    np.testing.assert_allclose(from_graphs(four, two, 0.5).marginal_error(plan), 1.0)

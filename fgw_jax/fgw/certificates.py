@@ -1,0 +1,90 @@
+"""Lower bounds of the distance, for one pair or for lists: how far a value can be from the best."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.typing import ArrayLike
+
+from fgw_jax import streaming
+from fgw_jax.errors import check
+from fgw_jax.fgw import bounds
+from fgw_jax.fgw.checks import check_graphs, check_problem
+from fgw_jax.fgw.problem import from_graphs
+from fgw_jax.graphs import Graph, check_list
+
+
+def lower_bound(
+    graph1: Graph,
+    graph2: Graph,
+    alpha: ArrayLike = 0.95,
+    q: int = 2,
+    feature_cost: str | ArrayLike = "sqeuclidean",
+) -> jax.Array:
+    """A number that no plan between two graphs has a value below (:func:`bounds.lower_bound`).
+
+    Pure, for jit and vmap. The optimum lies between it and any solver's ``value``.
+
+    >>> from fgw_jax import Graph, distance
+    >>> path = Graph.from_edges([(0, 1), (1, 2), (2, 3)], 4)
+    >>> star = Graph.from_edges([(0, 1), (0, 2), (0, 3)], 4)
+    >>> bool(0 < lower_bound(path, star) <= distance(path, star).value)
+    True
+    """
+    check_problem(alpha, q, feature_cost)
+    check_graphs(graph1, graph2, feature_cost)
+    return bounds.lower_bound(from_graphs(graph1, graph2, alpha, q, feature_cost))
+
+
+def lower_bounds(
+    graphs1: Sequence[Graph],
+    graphs2: Sequence[Graph],
+    alpha: float = 0.95,
+    q: int = 2,
+    feature_cost: str = "sqeuclidean",
+    *,
+    chunk_size: int | None = None,
+    max_shapes: int | None = None,
+) -> np.ndarray:
+    """Lower bounds ``[N]`` between ``graphs1[i]`` and ``graphs2[i]``, for ragged lists.
+
+    >>> from fgw_jax import Graph
+    >>> path, edge = Graph.from_edges([(0, 1), (1, 2)], 3), Graph.from_edges([(0, 1)], 2)
+    >>> lower_bounds([path, edge], [path, path]).shape
+    (2,)
+    """
+    graphs1, graphs2 = list(graphs1), list(graphs2)
+    check(
+        len(graphs1) == len(graphs2),
+        f"graphs1, graphs2: {len(graphs1)} and {len(graphs2)} graphs; need as many of each",
+    )
+    check_list("graphs1, graphs2", graphs1 + graphs2)
+    check_problem(alpha, q, feature_cost)
+    check_graphs(graphs1[0], graphs2[0], feature_cost)
+    sizes1, sizes2 = ([g.mask.shape[-1] for g in graphs] for graphs in (graphs1, graphs2))
+    result = np.zeros(len(graphs1), jnp.result_type(float))
+    number = jnp.asarray(alpha, result.dtype)
+
+    def solve(chunk):
+        batches = (
+            streaming.stack(graphs, chunk.lanes, size)
+            for graphs, size in zip((graphs1, graphs2), chunk.shape, strict=True)
+        )
+        out = _bound_batch(*batches, number, q=q, feature_cost=feature_cost)
+        return chunk.items, np.asarray(out)[: len(chunk.items)]
+
+    chunks = streaming.pair_chunks(sizes1, sizes2, max_shapes=max_shapes, chunk_size=chunk_size)
+    tasks = [functools.partial(solve, chunk) for chunk in chunks]
+    for items, values in streaming.in_parallel(tasks):
+        result[items] = values
+    return result
+
+
+@functools.partial(streaming.compiled, static_argnames=("q", "feature_cost"))
+def _bound_batch(batch1, batch2, alpha, *, q, feature_cost):
+    one = lambda a, b: bounds.lower_bound(from_graphs(a, b, alpha, q, feature_cost))  # noqa: E731
+    return jax.vmap(one)(batch1, batch2)

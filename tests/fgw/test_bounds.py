@@ -1,0 +1,102 @@
+"""Lower bound and gap: true bounds, against enumeration and many starts."""
+
+import itertools
+
+import jax
+import numpy as np
+import ot
+import pytest
+
+from fgw_jax import Graph, Strict, distances
+from fgw_jax.fgw import bounds, lower_bound, lower_bounds
+from fgw_jax.fgw.problem import from_graphs
+
+
+def labelled_graph(rng, n, p=0.4):
+    upper = np.triu(rng.uniform(size=(n, n)) < p, 1)
+    return Graph.from_adjacency((upper | upper.T).astype(float), np.eye(3)[rng.integers(0, 3, n)])
+
+
+def generic_graph(rng, n, measure):
+    matrix = rng.normal(size=(n, n))
+    weights = "uniform" if measure == "uniform" else rng.uniform(0.2, 1.0, n)
+    return Graph.from_adjacency(
+        np.abs(matrix + matrix.T),
+        rng.normal(size=(n, 2)),
+        measure=weights,
+        structure=matrix + matrix.T,
+    )
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize("q", [1, 2])
+def test_below_every_permutation_and_every_mixture_of_two(rng, alpha, q):
+    """Graphs of four nodes: all vertices, and the middle of any two of them."""
+    bound = jax.jit(bounds.lower_bound)
+    orders = np.array(list(itertools.permutations(range(4))))
+    vertices = np.eye(4)[orders] / 4
+    pairs = np.array(list(itertools.combinations_with_replacement(range(24), 2)))
+    plans = (0.5 * vertices[pairs[:, 0]] + 0.5 * vertices[pairs[:, 1]]).astype(np.float32)
+    for _ in range(5):
+        g1, g2 = labelled_graph(rng, 4), labelled_graph(rng, 4)
+        problem = from_graphs(g1, g2, alpha, q)
+        least = float(jax.vmap(problem.value)(plans).min())
+        assert -1e-7 <= bound(problem) <= least + 1e-6
+        if alpha == 0.0:
+            np.testing.assert_allclose(bound(problem), least, atol=1e-4)
+
+
+@pytest.mark.parametrize("measure", ["uniform", "generic"])
+@pytest.mark.parametrize("q", [1, 2])
+def test_row_distances_against_pot_on_the_line(rng, x64, measure, q):
+    g1, g2 = generic_graph(rng, 6, measure), generic_graph(rng, 5, measure)
+    problem = from_graphs(g1.pad(8), g2.pad(8), 0.5, q)
+    omega = np.asarray(bounds.row_distances(problem))[:6, :5]
+    expected = np.array(
+        [
+            [
+                ot.wasserstein_1d(a, b, np.asarray(g1.weights), np.asarray(g2.weights), p=q)
+                for b in np.asarray(g2.structure)
+            ]
+            for a in np.asarray(g1.structure)
+        ]
+    )
+    assert (omega <= expected + 1e-9).all()
+    if measure == "uniform":
+        np.testing.assert_allclose(omega, expected, atol=1e-9)
+    else:
+        assert omega.sum() > 0.7 * expected.sum()
+
+
+def test_below_the_best_of_many_starts_and_close_enough_to_say_something(rng):
+    first = [labelled_graph(rng, n, 0.2) for n in rng.integers(8, 17, 20)]
+    second = [labelled_graph(rng, n, 0.2) for n in rng.integers(8, 17, 20)]
+    best = distances(first, second, solver=Strict(method="cg", starts=8), max_shapes=1).value
+    bound = lower_bounds(first, second)
+    assert bound.shape == (20,)
+    assert (bound <= best + 1e-6).all()
+    assert (bound >= 0).all()
+    assert bound.mean() > 0.4 * best.mean()
+    np.testing.assert_allclose(lower_bound(first[3], second[3]), bound[3], atol=1e-5)
+
+
+def test_zero_for_a_graph_and_itself(rng):
+    graph = labelled_graph(rng, 9)
+    assert lower_bound(graph, graph) == 0.0
+
+
+def test_bound_under_vmap_is_that_of_each_pair(rng):
+    problems = [from_graphs(labelled_graph(rng, 7), labelled_graph(rng, 6), 0.9) for _ in range(3)]
+    stacked = jax.tree.map(lambda *x: np.stack(x), *problems)
+    together = jax.jit(jax.vmap(bounds.lower_bound))(stacked)
+    np.testing.assert_allclose(together, [bounds.lower_bound(p) for p in problems], atol=1e-6)
+
+
+def test_gap_of_a_stationary_plan_is_zero_and_of_others_positive(rng):
+    graph = labelled_graph(rng, 10)
+    problem = from_graphs(graph, graph, 0.5)
+    identity = np.eye(10, dtype=np.float32) / 10
+    assert bounds.frank_wolfe_gap(problem, problem.product) > 1e-3
+    out = Strict(method="cg").solve(problem, identity)
+    assert out.gap < 1e-5
+    assert out.value < 1e-6

@@ -1,0 +1,100 @@
+"""Starts: ties broken alike whatever the padding, and a portfolio that finds isomorphisms."""
+
+import jax
+import numpy as np
+import pytest
+
+from fgw_jax import Graph, Strict, distance, distances
+from fgw_jax.fgw import starts
+from fgw_jax.fgw.problem import from_graphs
+
+
+def labelled_graph(rng, n, p=0.2):
+    upper = np.triu(rng.uniform(size=(n, n)) < p, 1)
+    return Graph.from_adjacency((upper | upper.T).astype(float), np.eye(4)[rng.integers(0, 4, n)])
+
+
+def molecule_like(rng, n):
+    """A random tree with a few rings: few labels, small degrees, many near-symmetries."""
+    edges = [(i, int(rng.integers(max(0, i - 3), i))) for i in range(1, n)]
+    edges += [tuple(rng.choice(n, 2, replace=False)) for _ in range(2)]
+    return Graph.from_edges(edges, n, np.eye(3)[rng.choice(3, n, p=[0.7, 0.2, 0.1])])
+
+
+def permuted(rng, graph):
+    order = rng.permutation(graph.num_nodes)
+    return Graph.from_adjacency(
+        np.asarray(graph.adjacency)[np.ix_(order, order)], np.asarray(graph.features)[order]
+    )
+
+
+def test_portfolio_holds_the_default_start_first(rng):
+    problem = from_graphs(labelled_graph(rng, 9), labelled_graph(rng, 7), 0.95)
+    logs = starts.portfolio(problem, 5, 0.1)
+    assert logs.shape == (5, 9, 7)
+    np.testing.assert_allclose(logs[0], starts.log_start(problem, None, 0.1), atol=1e-6)
+    distinct = {np.asarray(x).tobytes() for x in logs}
+    assert len(distinct) == 5
+    assert np.isfinite(logs).all()
+
+
+def test_portfolio_is_the_same_under_padding(rng):
+    g1, g2 = labelled_graph(rng, 9), labelled_graph(rng, 7)
+    plain = starts.portfolio(from_graphs(g1, g2, 0.95), 4, 0.1)
+    padded = starts.portfolio(from_graphs(g1.pad(12), g2.pad(12), 0.95), 4, 0.1)
+    np.testing.assert_allclose(padded[:, :9, :7], plain, rtol=1e-4, atol=1e-4)
+
+
+def test_signatures_agree_on_isomorphic_nodes(rng):
+    graph = labelled_graph(rng, 12)
+    order = rng.permutation(12)
+    other = Graph.from_adjacency(
+        np.asarray(graph.adjacency)[np.ix_(order, order)], np.asarray(graph.features)[order]
+    )
+    cost = starts.signature_cost(from_graphs(graph, other, 0.95))
+    np.testing.assert_allclose(np.asarray(cost)[order, np.arange(12)], 0.0, atol=1e-4)
+    assert np.median(cost) > 0.1
+
+
+def test_signatures_of_edgeless_and_featureless_graphs_are_finite():
+    empty = Graph.from_adjacency(np.zeros((3, 3)), np.zeros((3, 1)))
+    cost = starts.signature_cost(from_graphs(empty, empty, 0.5))
+    assert (np.asarray(cost) == 0).all()
+    assert float(distance(empty, empty, solver=Strict(method="cg", starts=3)).value) == 0.0
+
+
+def test_more_starts_are_never_worse(rng):
+    first = [labelled_graph(rng, n) for n in rng.integers(8, 13, 10)]
+    second = [labelled_graph(rng, n) for n in rng.integers(8, 13, 10)]
+    one = distances(first, second, solver=Strict(method="cg"), max_shapes=1)
+    four = distances(first, second, solver=Strict(method="cg", starts=4), max_shapes=1)
+    assert (four.value <= one.value + 1e-6).all()
+    assert four.value.mean() < one.value.mean()
+    assert (four.marginal_error < 1e-5).all()
+
+
+def test_permuted_copies_are_found(rng):
+    first = [molecule_like(rng, n) for n in rng.integers(12, 25, 20)]
+    second = [permuted(rng, g) for g in first]
+    out = distances(first, second, solver=Strict(method="cg", starts=8), max_shapes=1)
+    assert (out.value <= 1e-5).mean() >= 0.95
+
+
+@pytest.mark.parametrize("name", ["NCI1"])
+def test_permuted_molecules_are_found(rng, datasets_dir, name):
+    import fgw_jax
+
+    graphs = fgw_jax.datasets.load(name, data_dir=datasets_dir).graphs
+    first = [graphs[i] for i in rng.choice(len(graphs), 100, replace=False)]
+    second = [permuted(rng, g) for g in first]
+    out = distances(first, second, solver=Strict(method="cg", starts=8), max_shapes=2)
+    assert (out.value <= 1e-5).sum() >= 95
+
+
+def test_starts_under_jit_and_vmap(rng):
+    problems = [from_graphs(labelled_graph(rng, 7), labelled_graph(rng, 6), 0.9) for _ in range(3)]
+    stacked = jax.tree.map(lambda *x: np.stack(x), *problems)
+    solver = Strict(method="cg", starts=3)
+    together = jax.jit(jax.vmap(solver.solve))(stacked)
+    apart = [float(solver.solve(p).value) for p in problems]
+    np.testing.assert_allclose(together.value, apart, atol=1e-5)

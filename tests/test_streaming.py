@@ -1,0 +1,79 @@
+"""Ragged lists in groups and chunks; tasks side by side."""
+
+import contextlib
+import io
+
+import jax
+import numpy as np
+import pytest
+
+from fgw_jax import Graph, streaming
+from fgw_jax.errors import InputError
+
+
+def test_every_item_is_in_one_chunk_that_holds_it(rng):
+    rows, columns = rng.integers(1, 60, 100), rng.integers(1, 60, 100)
+    chunks = streaming.pair_chunks(rows, columns, max_shapes=5, chunk_size=7)
+    seen = np.concatenate([chunk.items for chunk in chunks])
+    assert sorted(seen) == list(range(100))
+    assert len({chunk.shape for chunk in chunks}) <= 5
+    for chunk in chunks:
+        assert len(chunk.lanes) <= 7
+        assert set(chunk.lanes) == set(chunk.items)  # filler lanes repeat items
+        assert rows[chunk.items].max() <= chunk.shape[0]
+        assert columns[chunk.items].max() <= chunk.shape[1]
+
+
+def test_memory_of_a_chunk_is_bounded_and_large_shapes_come_first():
+    groups = streaming.pair_groups([300] * 9 + [10] * 9, [300] * 9 + [10] * 9, max_shapes=2)
+    assert [group.shape for group in groups] == [(320, 320), (12, 12)]
+    assert groups[0].lanes == 1  # one pair of this size is a chunk of its own
+    assert groups[1].lanes >= 9
+
+
+def test_groups_split_into_parts_of_the_same_lanes():
+    group = streaming.Group((8, 8), np.arange(10), 2)
+    parts = group.split(2)
+    assert [len(part.items) for part in parts] == [4, 4, 2]
+    assert {part.lanes for part in parts} == {2}
+
+
+def test_chunk_size_must_be_positive():
+    with pytest.raises(InputError, match="chunk_size"):
+        streaming.pair_groups([1], [1], chunk_size=0)
+
+
+def test_stacking_repeats_graphs_in_the_order_asked_for():
+    graphs = [Graph.from_edges([(0, 1)], 2), Graph.from_edges([(0, 1), (1, 2)], 3)]
+    batch = streaming.stack(graphs, np.array([1, 0, 1]), 4)
+    assert [graph.num_nodes for graph in batch] == [3, 2, 3]
+
+
+def test_tasks_return_their_results_and_pass_on_errors():
+    tasks = [lambda i=i: i for i in range(5)]
+    assert sorted(streaming.in_parallel(tasks)) == list(range(5))
+
+    def fail():
+        raise InputError("task: broken")
+
+    with pytest.raises(InputError, match="broken"):
+        list(streaming.in_parallel([*tasks, fail]))
+
+
+def test_tasks_see_the_precision_of_their_caller():
+    def dtype():
+        return jax.numpy.ones(()).dtype
+
+    with jax.enable_x64(True):
+        assert {str(d) for d in streaming.in_parallel([dtype] * 4)} == {"float64"}
+    assert {str(d) for d in streaming.in_parallel([dtype] * 4)} == {"float32"}
+
+
+def test_progress_bar_counts_items():
+    stream = io.StringIO()
+    with contextlib.redirect_stderr(stream), streaming.progress_bar(3, True, "pairs") as tick:
+        tick(3)
+    assert "pairs" in stream.getvalue() and "3/3" in stream.getvalue()
+    with contextlib.redirect_stderr(stream), streaming.progress_bar(3, False, "hidden") as tick:
+        tick(3)
+    assert "hidden" not in stream.getvalue()
