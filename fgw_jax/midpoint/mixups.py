@@ -14,7 +14,7 @@ from jax.typing import ArrayLike
 
 from fgw_jax import streaming
 from fgw_jax.errors import InputError, check
-from fgw_jax.fgw import Strict, distances, from_graphs
+from fgw_jax.fgw import Relaxed, Strict, distances, from_graphs
 from fgw_jax.graphs import Graph, check_list
 from fgw_jax.inputs import concrete
 from fgw_jax.midpoint import barycenter, sizes
@@ -255,8 +255,11 @@ def _crop(host: Midpoint, lane: int, nodes: int, sides: np.ndarray, turned: bool
 def aligner(solver: Any) -> Any:
     """The solver that aligns the sources: mirror descent where conditional gradient is asked for.
 
-    The midpoint's own descent goes on to vertices, so that the alignment need not end on one.
+    The midpoint's own descent goes on to vertices, so that the alignment need not end on one. It
+    has to be feasible, though.
     """
+    if isinstance(solver, Relaxed):
+        return dataclasses.replace(solver, round=True)
     if isinstance(solver, Strict) and solver.method == "cg" and solver.starts == 1:
         return dataclasses.replace(solver, method="mirror")
     return solver
