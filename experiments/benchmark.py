@@ -18,7 +18,7 @@ from absl import flags as absl_flags
 from experiments import flags
 from fgw_jax.errors import InputError
 
-SUITES = ("distance", "midpoint", "training", "scale")
+SUITES = ("distance", "midpoint", "training")
 
 
 def chosen(arguments: Sequence[str]) -> str:
@@ -46,11 +46,15 @@ def load(name: str) -> Any:
 
 def launch(arguments: Sequence[str]) -> None:
     """Define the flags of the suite and run it."""
-    name = chosen(arguments)
-    absl_flags.DEFINE_string("suite", SUITES[0], f"One of {', '.join(SUITES)}.")
     with flags.usage_errors(absl_flags.FLAGS):
-        suite = load(name)
-    flags.launch(suite.main, getattr(suite, "SHARED", ("data_dir",)), suite.define)
+        suite = load(chosen(arguments))
+
+    def define(values: absl_flags.FlagValues) -> None:
+        text = f"One of {', '.join(SUITES)}."
+        absl_flags.DEFINE_string("suite", SUITES[0], text, flag_values=values)
+        suite.define(values)
+
+    flags.launch(suite.main, suite.SHARED, define)
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from fgw_jax.buckets import grid_shapes, pair_shapes
@@ -167,6 +168,71 @@ def compiled(function: Callable[..., Any], **options: Any) -> Callable[..., Any]
         return by_backend(jax.default_backend())(*args, **kwargs)
 
     return call
+
+
+def refill(
+    group: Group,
+    enter: Callable[[np.ndarray], tuple[Any, Any]],
+    advance: Callable[..., tuple[Any, Any]],
+    leave: Callable[[Any, Any], Any],
+) -> Iterator[tuple[np.ndarray, Any]]:
+    """Lanes of one shape that empty and fill again; yields positions and their results (numpy).
+
+    Between calls of ``advance`` items that are done leave and waiting ones take their lanes, so
+    that a slow item does not hold the others.
+
+    Args:
+        group: the items.
+        enter: from the items of all lanes to their problem and their starting states.
+        advance: from problem, starting states, states, flags of fresh and of empty lanes and the
+            number of lanes to wait for, to new states and flags of lanes that are done.
+        leave: from problem and states to results.
+    """
+    waiting = list(group.items[::-1])
+    occupant = np.full(group.lanes, group.items[0])
+    empty = np.ones(group.lanes, bool)
+    state = None
+    while waiting or not empty.all():
+        fresh = empty & (np.cumsum(empty) <= len(waiting))
+        occupant[fresh] = [waiting.pop() for _ in range(fresh.sum())]
+        empty = empty & ~fresh
+        problem, start = enter(occupant)
+        live = group.lanes - int(empty.sum())
+        # A quarter of the lanes leave at a time, so that entering and leaving cost little.
+        leaving = max(1, live // 4) if waiting else live
+        state, done = advance(
+            problem, start, start if state is None else state, fresh, empty, leaving
+        )
+        done = np.flatnonzero(np.asarray(done) & ~empty)
+        yield occupant[done], take(jax.tree.map(np.asarray, leave(problem, state)), done)
+        empty[done] = True
+
+
+def until_some_leave(
+    step: Callable[[Any, Any], Any], finished: Callable[[Any], jax.Array]
+) -> Callable[..., tuple[Any, Any]]:
+    """The ``advance`` of :func:`refill`: vmapped steps until enough occupied lanes are done.
+
+    ``step(problem, state)`` and ``finished(state)`` are of one lane. Lanes that are done stay as
+    they are.
+    """
+
+    def choose(flags, a, b):
+        pick = lambda x, y: jnp.where(flags.reshape(flags.shape + (1,) * (x.ndim - 1)), x, y)  # noqa: E731
+        return jax.tree.map(pick, a, b)
+
+    def advance(problem, start, state, fresh, empty, leaving):
+        state = choose(fresh, start, state)
+
+        def block(carry):
+            state, ready = carry
+            state = choose(ready, state, jax.vmap(step)(problem, state))
+            return state, jax.vmap(finished)(state) | empty
+
+        short = lambda carry: (carry[1] & ~empty).sum() < leaving  # noqa: E731
+        return jax.lax.while_loop(short, block, (state, jax.vmap(finished)(state) | empty))
+
+    return advance
 
 
 def in_parallel(tasks: Sequence[Callable[[], Any]]) -> Iterator[Any]:

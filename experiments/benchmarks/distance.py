@@ -255,8 +255,12 @@ def define(values: absl_flags.FlagValues) -> None:
     absl_flags.DEFINE_integer("num_pairs", 1000, "Pairs of table 1.", 1, flag_values=values)
     absl_flags.DEFINE_integer("small_pairs", 64, "Pairs of tables 2 and 4.", 1, flag_values=values)
     absl_flags.DEFINE_integer("max_shapes", 48, "Padded shapes of table 1.", 1, flag_values=values)
-    absl_flags.DEFINE_list("sizes", ["16", "32", "64", "128", "256", "512"], "Of table 3.")
-    absl_flags.DEFINE_list("batches", ["1", "8", "64", "512", "4096"], "Of table 3.")
+    absl_flags.DEFINE_list(
+        "sizes", ["16", "32", "64", "128", "256", "512"], "Of table 3.", flag_values=values
+    )
+    absl_flags.DEFINE_list(
+        "batches", ["1", "8", "64", "512", "4096"], "Of table 3.", flag_values=values
+    )
     absl_flags.DEFINE_float(
         "budget", 6e8, "Table 3: largest n^3 times batch; bounds the time.", flag_values=values
     )

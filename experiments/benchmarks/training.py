@@ -147,6 +147,10 @@ def line(row: Row) -> str:
     )
 
 
+#: Flags this suite shares with other binaries.
+SHARED = ("data_dir",)
+
+
 def _parts(data: Dataset, seed: int) -> tuple[Dataset, Dataset, Dataset]:
     """81 % of the graphs, 9 % and 10 %."""
     order = np.random.default_rng(seed).permutation(len(data))

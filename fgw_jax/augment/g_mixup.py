@@ -15,14 +15,14 @@ from fgw_jax.augment.rebuild import connected_part
 from fgw_jax.augment.transport_graphons import barycenter_graphon
 from fgw_jax.datasets.dataset import Dataset, Origin
 from fgw_jax.errors import InputError, check
-from fgw_jax.fgw import Relaxed, Strict
+from fgw_jax.fgw import Relaxed, Schedule, Strict
 
 #: estimator -> whether features enter the barycenter, and its solver
 TRANSPORT: dict[str, tuple[bool, Any]] = {
     # rounding is exact whatever the sweeps before it: 50 do, as the next outer step goes on anyway
-    "gw": (False, Strict(final_sweeps=50)),
-    "gw_star": (False, Relaxed()),
-    "fgw": (True, Strict(final_sweeps=50)),
+    "gw": (False, Strict(method="mirror", final_sweeps=50)),
+    "gw_star": (False, Relaxed(schedule=Schedule(last=0.1, num_steps=12))),
+    "fgw": (True, Strict(method="mirror", final_sweeps=50)),
 }
 
 

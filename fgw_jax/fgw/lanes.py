@@ -15,7 +15,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from fgw_jax import streaming
@@ -94,27 +93,17 @@ def _at_once(pairs: Pairs, group: streaming.Group) -> Iterator[tuple[np.ndarray,
 
 def _steps(pairs: Pairs, group: streaming.Group) -> Iterator[tuple[np.ndarray, Output]]:
     options = {"q": pairs.q, "feature_cost": pairs.feature_cost}
-    waiting = list(group.items[::-1])
-    occupant = np.full(group.lanes, group.items[0])
-    empty = np.ones(group.lanes, bool)
-    state = None
-    while waiting or not empty.all():
-        fresh = empty & (np.cumsum(empty) <= len(waiting))
-        occupant[fresh] = [waiting.pop() for _ in range(fresh.sum())]
-        empty = empty & ~fresh
-        problem, start = _enter(
-            pairs.solver, *pairs.batches(occupant, group.shape), pairs.alpha, **options
-        )
-        live = group.lanes - int(empty.sum())
-        # A quarter of the lanes leave at a time, so that entering and leaving cost little.
-        leaving = max(1, live // 4) if waiting else live
-        state, done = _advance(
-            pairs.solver, problem, start, start if state is None else state, fresh, empty, leaving
-        )
-        done = np.flatnonzero(np.asarray(done) & ~empty)
-        out = jax.tree.map(np.asarray, _leave(pairs.solver, problem, state, plans=pairs.plans))
-        yield occupant[done], streaming.take(out, done)
-        empty[done] = True
+    solver = pairs.solver
+
+    def enter(items):
+        return _enter(solver, *pairs.batches(items, group.shape), pairs.alpha, **options)
+
+    return streaming.refill(
+        group,
+        enter,
+        functools.partial(_advance, solver),
+        lambda problem, state: _leave(solver, problem, state, plans=pairs.plans),
+    )
 
 
 @functools.partial(streaming.compiled, static_argnames=("q", "feature_cost", "plans"))
@@ -136,22 +125,12 @@ def _enter(solver, batch1, batch2, alpha, *, q, feature_cost):
 
 
 @streaming.compiled
-def _advance(solver, problem, start, state, fresh, empty, leaving):
-    """Blocks of steps until ``leaving`` occupied lanes are done; those stay as they are."""
-    choose = lambda flags, a, b: jax.tree.map(  # noqa: E731
-        lambda x, y: jnp.where(flags.reshape(flags.shape + (1,) * (x.ndim - 1)), x, y), a, b
-    )
-    state = choose(fresh, start, state)
-    finished = jax.vmap(lambda s: iteration.finished(solver, s))
-
-    def block(carry):
-        state, ready = carry
-        new = jax.vmap(lambda p, s: iteration.advance(solver, p, s))(problem, state)
-        state = choose(ready, state, new)
-        return state, finished(state) | empty
-
-    short = lambda carry: (carry[1] & ~empty).sum() < leaving  # noqa: E731
-    return jax.lax.while_loop(short, block, (state, finished(state) | empty))
+def _advance(solver, *lanes):
+    """Blocks of steps until enough lanes are done (:func:`streaming.refill`)."""
+    return streaming.until_some_leave(
+        lambda problem, state: iteration.advance(solver, problem, state),
+        lambda state: iteration.finished(solver, state),
+    )(*lanes)
 
 
 @functools.partial(streaming.compiled, static_argnames="plans")

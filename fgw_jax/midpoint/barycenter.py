@@ -1,9 +1,10 @@
 r"""Midpoints of padded sources: Alg. 1 and Alg. 2 of the paper, and a faster way.
 
-``start="random"`` is the paper's: every outer step solves the plans anew from the product coupling
-with the given solver, then averages (lines 7 and 8). ``start="geodesic"`` begins at plans composed
-from FGW between the sources and takes a few steps of :mod:`fgw_jax.midpoint.descent`. Both end with
-feasible plans, the averages of those plans, and the objective they have.
+``start="random"`` is the paper's: every outer step solves the plans anew with the given solver,
+from its own start, then averages (lines 7 and 8); ``Relaxed(schedule=None, plan="last")`` makes it
+Alg. 2 to the letter. ``start="geodesic"`` begins at plans composed from FGW between the sources and
+takes a few steps of :mod:`fgw_jax.midpoint.descent`. Both end with feasible plans, the averages of
+those plans, and the objective they have.
 """
 
 from __future__ import annotations
@@ -110,17 +111,31 @@ def solve(
         fixed_features: ``[n, d]`` features to keep.
     """
     solver = Strict() if solver is None else solver
-    real = jnp.arange(padded_size) < size
-    uniform = jnp.where(real, 1.0 / size, 0.0)
-    problem = problem_of(sources, ratios, uniform, alpha, fixed_structure, fixed_features)
+    weights = uniform(size, padded_size)
+    problem = problem_of(sources, ratios, weights, alpha, fixed_structure, fixed_features)
     if start == "geodesic" and alignments is None:
         alignments = align(problem, solver)
     if start == "random":
-        plans, history, count = paper_loop(problem, literal(solver), key)
-    else:
-        assert alignments is not None  # noqa: S101 - set above
-        plans, history, count = warm_loop(problem, alignments, solver)
+        return paper_finish(problem, sources, paper_loop(problem, cold(solver), key))
+    assert alignments is not None  # noqa: S101 - set above
+    plans, history, count = warm_loop(problem, alignments, solver)
     return _describe(problem, sources, plans, alignments, history, count)
+
+
+def cold(solver: Any) -> Any:
+    """The solver inside the paper's loop; plans of a schedule are rounded.
+
+    Line 8 divides by the weights of the new nodes, which plans that miss them do not forgive. Alg.
+    2 to the letter, ``Relaxed(schedule=None, plan="last")``, is left as it is.
+    """
+    if isinstance(solver, Relaxed) and solver.schedule is not None:
+        return dataclasses.replace(solver, round=True)
+    return solver
+
+
+def uniform(size: ArrayLike, padded_size: int) -> jax.Array:
+    """Weights ``[n]`` of ``size`` new nodes, padded."""
+    return jnp.where(jnp.arange(padded_size) < size, 1.0 / size, 0.0)
 
 
 def align(problem: MidpointProblem, solver: Any) -> jax.Array:
@@ -131,52 +146,70 @@ def align(problem: MidpointProblem, solver: Any) -> jax.Array:
     return jnp.where(own, jnp.diag(problem.weights[main])[None], plans)
 
 
-def literal(solver: Any) -> Any:
-    """The solver as the paper's loop runs it: at most 300 steps, tolerance 1e-5.
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True, eq=False)
+class PaperState:
+    """What the paper's outer loop carries.
 
-    Conditional gradient for Alg. 1 (mirror descent from the product coupling where asked for), the
-    half steps of Alg. 2 for the relaxed solver.
+    Attributes:
+        structure: ``[n, n]`` structure of the midpoint.
+        features: ``[n, d]`` its features, centred.
+        plans: ``[S, n, m]`` plans of the last outer step.
+        history: ``[OUTER_LIMIT + 1]`` objective at each outer step, NaN where none was.
+        count: outer steps done.
     """
-    if isinstance(solver, Strict) and solver.method == "mirror":
-        return dataclasses.replace(solver, noise=0.0, max_steps=300, check_every=10, rtol=1e-5)
-    if isinstance(solver, Strict):
-        return dataclasses.replace(solver, rtol=1e-5)
-    if isinstance(solver, Relaxed) and solver.schedule is not None:
-        return dataclasses.replace(solver, schedule=None, plan="last")
-    return solver
+
+    structure: Any
+    features: Any
+    plans: Any
+    history: Any
+    count: Any
 
 
-def paper_loop(problem: MidpointProblem, solver: Any, key: Any):
-    """Alg. 1 (strict solver) or Alg. 2 (relaxed): cold inner solves, then lines 7 and 8.
-
-    Returns feasible plans ``[S, n, m]``, the objective at each outer step ``[OUTER_LIMIT + 1]``
-    (that of the feasible plans last) and the number of outer steps.
-    """
+def paper_start(problem: MidpointProblem, key: Any) -> PaperState:
+    """Random structure, features zero, product plans (Alg. 1 and 2, line 1)."""
     structure, features = starts.random_graph(problem, key)
     structure = structure if problem.fixed_structure is None else problem.fixed_structure
     features = features if problem.fixed_features is None else problem.fixed_features
-    index = jnp.arange(problem.num_sources)
-    dtype = problem.new_weights.dtype
-
-    def unfinished(state):
-        _, _, history, count = state
-        last, before = history[count - 1], history[count - 2]
-        settled = jnp.abs(last - before) <= OUTER_ATOL + OUTER_RTOL * jnp.abs(last)
-        return (count < OUTER_LIMIT) & ~((count >= 2) & settled)
-
-    def step(state):
-        averages, _, history, count = state
-        structure, features = averages
-        solve_ = lambda i: solver.solve(problem.transport(structure, features, i))  # noqa: E731
-        outs = jax.vmap(solve_)(index)
-        history = history.at[count].set(outs.value @ problem.ratios)
-        return problem.update(outs.plan), outs.plan, history, count + 1
-
     plans = problem.new_weights[None, :, None] * problem.weights[:, None, :]
-    history = jnp.full(OUTER_LIMIT + 1, jnp.nan, dtype)
-    state = ((structure, features), plans, history, jnp.zeros((), jnp.int32))
-    _, plans, history, count = jax.lax.while_loop(unfinished, step, state)
-    return descent.feasible(problem, plans, 100), history, count
+    history = jnp.full(OUTER_LIMIT + 1, jnp.nan, problem.new_weights.dtype)
+    return PaperState(structure, features, plans, history, jnp.zeros((), jnp.int32))
+
+
+def paper_step(problem: MidpointProblem, solver: Any, state: PaperState) -> PaperState:
+    """One outer step: plans solved anew, from the solver's own start, then lines 7 and 8."""
+
+    def solve_(i):
+        return solver.solve(problem.transport(state.structure, state.features, i))
+
+    outs = jax.vmap(solve_)(jnp.arange(problem.num_sources))
+    history = state.history.at[state.count].set(outs.value @ problem.ratios)
+    structure, features = problem.update(outs.plan)
+    if isinstance(solver, Relaxed) and not solver.round and problem.fixed_features is None:
+        features = features + problem.drift(outs.plan)
+    return PaperState(structure, features, outs.plan, history, state.count + 1)
+
+
+def paper_done(state: PaperState) -> jax.Array:
+    """Whether the objective changed by less than its tolerance, or the limit is reached."""
+    last, before = state.history[state.count - 1], state.history[state.count - 2]
+    settled = jnp.abs(last - before) <= OUTER_ATOL + OUTER_RTOL * jnp.abs(last)
+    return (state.count >= OUTER_LIMIT) | ((state.count >= 2) & settled)
+
+
+def paper_loop(problem: MidpointProblem, solver: Any, key: Any) -> PaperState:
+    """Alg. 1 (a strict solver) or Alg. 2 (a relaxed one) until the objective settles."""
+    return jax.lax.while_loop(
+        lambda state: ~paper_done(state),
+        lambda state: paper_step(problem, solver, state),
+        paper_start(problem, key),
+    )
+
+
+def paper_finish(problem: MidpointProblem, sources: Graph, state: PaperState) -> Midpoint:
+    """The midpoint of the loop's plans, made feasible."""
+    plans = descent.feasible(problem, state.plans, 100)
+    return _describe(problem, sources, plans, None, state.history, state.count)
 
 
 def warm_loop(problem: MidpointProblem, alignments: jax.Array, solver: Any):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -17,10 +16,9 @@ from fgw_jax.errors import InputError, check
 from fgw_jax.fgw import Relaxed, Strict, distances, from_graphs
 from fgw_jax.graphs import Graph, check_list
 from fgw_jax.inputs import concrete
-from fgw_jax.midpoint import barycenter, sizes
+from fgw_jax.midpoint import lanes, sizes
 from fgw_jax.midpoint.barycenter import Midpoint
-
-STARTS = ("geodesic", "random")
+from fgw_jax.midpoint.starts import STARTS
 
 
 def mixup(
@@ -75,7 +73,7 @@ def mixup(
         plan = aligner(solver).solve(from_graphs(graph1, graph2, alpha)).plan
         plan = jnp.pad(plan, ((0, m - n1), (0, m - n2)))
     nodes = sizes.adaptive(graph1.num_nodes, graph2.num_nodes, lam) if size is None else size
-    mid = _of_pair(
+    mid = lanes.of_pair(
         sources, lam, nodes, m if size is None else size, alpha, solver, start, key, plan
     )
     return dataclasses.replace(mid, plans=(mid.plans[0, :, :n1], mid.plans[1, :, :n2]))
@@ -174,82 +172,29 @@ def mixups(
     alignments = None
     if start == "geodesic":
         alignments = _alignments(pool, first, second, alpha, solver, chunk_size, max_shapes)
-    padded = np.array([g.mask.shape[-1] for g in pool])
-    wide = np.maximum(padded[first], padded[second])
-    chunks = streaming.pair_chunks(nodes, wide, max_shapes=max_shapes, chunk_size=chunk_size)
-    keys = None if key is None else jax.random.split(key, len(graphs1))
-    items: list[Any] = [None] * len(graphs1)
     dtype = np.asarray(pool[0].weights).dtype
-
-    def run(chunk: streaming.Chunk) -> list[Midpoint]:
-        n, m = chunk.shape
-        lanes = chunk.lanes
-        sources = streaming.stack(pool, np.stack([first[lanes], second[lanes]], 1).ravel(), m)
-        sources = jax.tree.map(lambda x: x.reshape(len(lanes), 2, *x.shape[1:]), sources)
-        plans = None
-        if alignments is not None:
-            plans = np.zeros((len(lanes), m, m), dtype)
-            for lane, item in enumerate(lanes):
-                plan = alignments[item]
-                plans[lane, : plan.shape[0], : plan.shape[1]] = plan
-        mids = _solve_lanes(
-            sources,
-            lams_[lanes].astype(dtype),
-            nodes[lanes],
-            np.asarray(alpha, dtype),
-            solver,
-            None if keys is None else keys[lanes],
-            plans,
-            padded=n,
-            start=start,
-        )
-        host = jax.tree.map(np.asarray, mids)
-        sides = np.stack([padded[first], padded[second]], 1)
-        return [_crop(host, k, nodes[i], sides[i], turned[i]) for k, i in enumerate(chunk.items)]
-
-    tasks = [functools.partial(lambda chunk: (chunk, run(chunk)), chunk) for chunk in chunks]
-    with streaming.progress_bar(len(items), progress, "midpoints") as advance:
-        for chunk, mids in streaming.in_parallel(tasks):
-            for item, mid in zip(chunk.items, mids, strict=True):
-                items[item] = mid
-            advance(len(mids))
-    return Midpoints(items)
-
-
-def _of_pair(sources, lam, nodes, padded, alpha, solver, start, key, plan) -> Midpoint:
-    """Midpoint of two stacked sources; ``plan`` ``[m, m]`` aligns the first with the second."""
-    ratios = jnp.stack([lam, 1.0 - lam])
-    alignments = None
-    if plan is not None:
-        weights = jnp.asarray(sources.weights, plan.dtype)
-        onward = jnp.stack([jnp.diag(weights[0]), plan])
-        back = jnp.stack([plan.T, jnp.diag(weights[1])])
-        alignments = jnp.where(jnp.argmax(ratios) == 0, onward, back)
-    return barycenter.solve(sources, ratios, nodes, padded, alpha, solver, start, key, alignments)
-
-
-@functools.partial(streaming.compiled, static_argnames=("padded", "start"))
-def _solve_lanes(sources, lams, nodes, alpha, solver, keys, plans, *, padded, start):
-    one = lambda s, lam, n, k, p: _of_pair(s, lam, n, padded, alpha, solver, start, k, p)  # noqa: E731
-    return jax.vmap(one)(sources, lams, nodes, keys, plans)
-
-
-def _crop(host: Midpoint, lane: int, nodes: int, sides: np.ndarray, turned: bool) -> Midpoint:
-    """One lane without padding, its sources in the order they were given."""
-    g = host.graph
-    both = (lane, slice(nodes), slice(nodes))
-    graph = Graph(
-        g.structure[both].copy(),
-        g.features[lane, :nodes].copy(),
-        g.weights[lane, :nodes].copy(),
-        g.adjacency[both].copy(),
-        g.mask[lane, :nodes].copy(),
+    pairs = lanes.Pairs(
+        pool,
+        first,
+        second,
+        lams_.astype(dtype),
+        nodes,
+        turned,
+        np.asarray(alpha, dtype),
+        solver,
+        None if key is None else jax.random.split(key, len(graphs1)),
+        alignments,
     )
-    plans = tuple(host.plans[lane, i, :nodes, :m].copy() for i, m in enumerate(sides))
-    order = slice(None, None, -1 if turned else 1)
-    rest = ("objective", "bound", "num_outer", "converged", "status", "history")
-    rest_of_lane = (getattr(host, name)[lane] for name in rest)
-    return Midpoint(graph, plans[order], host.values[lane][order], *rest_of_lane)
+    groups = streaming.pair_groups(
+        nodes, pairs.sides.max(1), max_shapes=max_shapes, chunk_size=chunk_size
+    )
+    items: list[Any] = [None] * len(graphs1)
+    with streaming.progress_bar(len(items), progress, "midpoints") as advance:
+        for found in lanes.solve(pairs, groups):
+            for item, mid in found:
+                items[item] = mid
+            advance(len(found))
+    return Midpoints(items)
 
 
 def aligner(solver: Any) -> Any:

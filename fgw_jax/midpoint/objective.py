@@ -103,6 +103,12 @@ class MidpointProblem:
             features = inverse[:, None] * features
         return structure, features
 
+    def drift(self, plans: jax.Array) -> jax.Array:
+        """What line 8 adds to the centred features ``[n, d]`` when row sums miss the weights."""
+        rows = jnp.einsum("s,snm->n", self.ratios, plans) * reciprocal(self.new_weights)
+        real = self.new_weights > 0
+        return jnp.where(real, rows - 1.0, 0.0)[:, None] * self.centre[None, :]
+
     def average_structure(self, matrices: jax.Array, plans: jax.Array) -> jax.Array:
         """Line 7 for matrices ``[S, m, m]`` on the sources' nodes."""
         inverse = reciprocal(self.new_weights)

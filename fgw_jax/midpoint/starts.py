@@ -14,6 +14,8 @@ import jax.numpy as jnp
 
 from fgw_jax.midpoint.objective import MidpointProblem, reciprocal, squared_distances
 
+#: Names of the starts.
+STARTS = ("geodesic", "random")
 #: Offsets tried along the chain when nodes are left out or repeated, as shares of the spacing.
 OFFSETS = (0.125, 0.375, 0.625, 0.875)
 

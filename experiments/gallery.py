@@ -1,0 +1,58 @@
+"""A page of midpoints: sources, midpoint, plan and objective, as in the paper's qualitative figure.
+
+    python -m experiments.gallery --dataset=MUTAG --data_dir=FOLDER --out=FOLDER
+
+Draws pairs of two classes with a seeded generator, never chosen by hand, mixes them and writes one
+picture of each kind a pair and ``gallery.md``, the page that shows them.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from absl import flags as absl_flags
+
+from experiments import flags
+from fgw_jax import datasets, mixups, plot
+
+SHARED = ("dataset", "seed", "data_dir", "out", "compilation_cache")
+
+
+def define(values: absl_flags.FlagValues) -> None:
+    """Flags of this binary."""
+    absl_flags.DEFINE_integer("num_pairs", 6, "Pairs to show.", 1, flag_values=values)
+    absl_flags.DEFINE_integer("max_nodes", 40, "Largest graph to show.", 2, flag_values=values)
+
+
+def main(values: absl_flags.FlagValues) -> None:
+    """Draw, mix, write."""
+    with flags.usage_errors(values):
+        out = flags.out_folder(values)
+        data = datasets.load(values.dataset, values.data_dir)
+    flags.use_compilation_cache(values.compilation_cache)
+    small = data[[i for i, g in enumerate(data.graphs) if g.num_nodes <= values.max_nodes]]
+    rng = np.random.default_rng(values.seed)
+    labels = np.asarray(small.labels)
+    first, second = (rng.choice(np.flatnonzero(labels == c), values.num_pairs) for c in (0, 1))
+    lams = rng.uniform(0.2, 0.8, values.num_pairs)
+    left, right = ([small.graphs[i] for i in side] for side in (first, second))
+    mids = mixups(left, right, lams)
+    out.mkdir(parents=True, exist_ok=True)
+    page = [f"# Midpoints of {data.name}", f"Seed {values.seed}, {values.num_pairs} pairs."]
+    for k, (a, b, lam, mid) in enumerate(zip(left, right, lams, mids, strict=True)):
+        pictures = {
+            "midpoint": plot.midpoint(a, b, mid, lam),
+            "plan": plot.plan(mid.plans[0], "midpoint to first graph"),
+            "objective": plot.history(mid),
+        }
+        names = []
+        for name, figure in pictures.items():
+            plot.save(figure, out / f"{name}_{k}.png")
+            names.append(f"![{name} {k}]({name}_{k}.png)")
+        told = f"lam {lam:.2f}, objective {mid.objective:.4f}, bound {mid.bound:.4f}"
+        page += [f"## Pair {k + 1}: {told}", *names]
+    (out / "gallery.md").write_text("\n\n".join(page) + "\n")
+    print(f"{len(mids)} midpoints; written to {out}/gallery.md")
+
+
+if __name__ == "__main__":
+    flags.launch(main, SHARED, define)

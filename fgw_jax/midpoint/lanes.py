@@ -1,0 +1,197 @@
+"""Many midpoints through compiled batches: chunks from a geodesic start, lanes that refill else.
+
+From a geodesic start all pairs do the same number of rounds, and run chunk by chunk. The paper's
+loop ends after two outer steps or two hundred: its pairs run in lanes that empty and fill again.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fgw_jax import streaming
+from fgw_jax.graphs import Batch, Graph
+from fgw_jax.midpoint import barycenter
+from fgw_jax.midpoint.barycenter import Midpoint
+from fgw_jax.midpoint.objective import problem_of
+
+#: A task holds this many rounds of its lanes: enough that lanes which empty are filled again.
+_ROUNDS = 6
+
+
+@dataclasses.dataclass(frozen=True)
+class Pairs:
+    """Pairs of graphs by position in a pool, and what they are mixed with.
+
+    Attributes:
+        pool: distinct graphs.
+        first: ``[N]`` position of the first graph of each pair.
+        second: ``[N]`` position of the second.
+        lams: ``[N]`` weights of the first graphs.
+        nodes: ``[N]`` nodes of the midpoints.
+        turned: ``[N]`` whether the two graphs were given the other way round.
+        alpha: structure against features.
+        solver: any solver of the distance.
+        keys: a key a pair, for a random start.
+        plans: plan from the first graph to the second of each pair, for a geodesic start.
+    """
+
+    pool: Sequence[Graph]
+    first: np.ndarray
+    second: np.ndarray
+    lams: np.ndarray
+    nodes: np.ndarray
+    turned: np.ndarray
+    alpha: Any
+    solver: Any
+    keys: Any
+    plans: Sequence[np.ndarray] | None
+
+    @property
+    def sides(self) -> np.ndarray:
+        """``[N, 2]`` nodes of both sources."""
+        sizes = np.array([g.mask.shape[-1] for g in self.pool])
+        return np.stack([sizes[self.first], sizes[self.second]], 1)
+
+    def sources(self, items: np.ndarray, size: int) -> Batch:
+        """Both sources of the pairs ``items``, padded and stacked, ``[L, 2, ...]``."""
+        both = np.stack([self.first[items], self.second[items]], 1).ravel()
+        stacked = streaming.stack(self.pool, both, size)
+        return jax.tree.map(lambda x: x.reshape(len(items), 2, *x.shape[1:]), stacked)
+
+    def alignments(self, items: np.ndarray, size: int) -> np.ndarray:
+        """The plans of the pairs ``items``, padded and stacked, ``[L, m, m]``."""
+        assert self.plans is not None  # noqa: S101 - given for a geodesic start
+        out = np.zeros((len(items), size, size), self.lams.dtype)
+        for lane, item in enumerate(items):
+            plan = self.plans[item]
+            out[lane, : plan.shape[0], : plan.shape[1]] = plan
+        return out
+
+
+def solve(pairs: Pairs, groups: Sequence[streaming.Group]) -> Iterator[list[tuple[int, Midpoint]]]:
+    """Solve the groups; yields lists of positions and their midpoints, unpadded, as they come."""
+    if pairs.plans is None:
+        parts, run = [group.split(_ROUNDS) for group in groups], _steps
+    else:
+        parts, run = [group.split(1) for group in groups], _at_once
+    sides = pairs.sides
+
+    def task(part):
+        return [
+            (item, _crop(host, lane, pairs.nodes[item], sides[item], pairs.turned[item]))
+            for items, host in run(pairs, part)
+            for lane, item in enumerate(items)
+        ]
+
+    # One task of every shape first: two tasks of one shape at the same time would compile twice.
+    parts = [part for part in itertools.chain(*itertools.zip_longest(*parts)) if part is not None]
+    return streaming.in_parallel([functools.partial(task, part) for part in parts])
+
+
+def _at_once(pairs: Pairs, group: streaming.Group) -> Iterator[tuple[np.ndarray, Midpoint]]:
+    n, m = group.shape
+    for chunk in group.chunks():
+        mids = _solve(
+            pairs.sources(chunk.lanes, m),
+            pairs.lams[chunk.lanes],
+            pairs.nodes[chunk.lanes],
+            pairs.alpha,
+            pairs.solver,
+            pairs.alignments(chunk.lanes, m),
+            padded=n,
+        )
+        yield chunk.items, streaming.take(jax.tree.map(np.asarray, mids), slice(len(chunk.items)))
+
+
+def _steps(pairs: Pairs, group: streaming.Group) -> Iterator[tuple[np.ndarray, Midpoint]]:
+    n, m = group.shape
+    solver = barycenter.cold(pairs.solver)
+
+    def enter(items):
+        sources, keys = pairs.sources(items, m), pairs.keys[items]
+        lams, nodes = pairs.lams[items], pairs.nodes[items]
+        problem, state = _enter(sources, lams, nodes, pairs.alpha, keys, padded=n)
+        return (problem, sources), state
+
+    return streaming.refill(group, enter, functools.partial(_advance, solver), _leave)
+
+
+def of_pair(
+    sources: Graph,
+    lam: jax.Array,
+    nodes: Any,
+    padded: int,
+    alpha: Any,
+    solver: Any,
+    start: str,
+    key: Any,
+    plan: jax.Array | None,
+) -> Midpoint:
+    """Midpoint of two stacked sources; ``plan`` ``[m, m]`` aligns the first with the second."""
+    ratios = jnp.stack([lam, 1.0 - lam])
+    alignments = None
+    if plan is not None:
+        weights = jnp.asarray(sources.weights, plan.dtype)
+        onward = jnp.stack([jnp.diag(weights[0]), plan])
+        back = jnp.stack([plan.T, jnp.diag(weights[1])])
+        alignments = jnp.where(jnp.argmax(ratios) == 0, onward, back)
+    return barycenter.solve(sources, ratios, nodes, padded, alpha, solver, start, key, alignments)
+
+
+@functools.partial(streaming.compiled, static_argnames="padded")
+def _solve(sources, lams, nodes, alpha, solver, plans, *, padded):
+    def one(s, lam, n, plan):
+        return of_pair(s, lam, n, padded, alpha, solver, "geodesic", None, plan)
+
+    return jax.vmap(one)(sources, lams, nodes, plans)
+
+
+@functools.partial(streaming.compiled, static_argnames="padded")
+def _enter(sources, lams, nodes, alpha, keys, *, padded):
+    def one(s, lam, n, key):
+        ratios = jnp.stack([lam, 1.0 - lam])
+        problem = problem_of(s, ratios, barycenter.uniform(n, padded), alpha)
+        return problem, barycenter.paper_start(problem, key)
+
+    return jax.vmap(one)(sources, lams, nodes, keys)
+
+
+@streaming.compiled
+def _advance(solver, problem_and_sources, *lanes):
+    """Outer steps until enough lanes are done (:func:`streaming.refill`)."""
+    return streaming.until_some_leave(
+        lambda problem, state: barycenter.paper_step(problem, solver, state),
+        barycenter.paper_done,
+    )(problem_and_sources[0], *lanes)
+
+
+@streaming.compiled
+def _leave(problem_and_sources, state):
+    problem, sources = problem_and_sources
+    return jax.vmap(barycenter.paper_finish)(problem, sources, state)
+
+
+def _crop(host: Midpoint, lane: int, nodes: int, sides: np.ndarray, turned: bool) -> Midpoint:
+    """One lane without padding, its sources in the order they were given."""
+    g = host.graph
+    both = (lane, slice(nodes), slice(nodes))
+    graph = Graph(
+        g.structure[both].copy(),
+        g.features[lane, :nodes].copy(),
+        g.weights[lane, :nodes].copy(),
+        g.adjacency[both].copy(),
+        g.mask[lane, :nodes].copy(),
+    )
+    plans = tuple(host.plans[lane, i, :nodes, :m].copy() for i, m in enumerate(sides))
+    order = slice(None, None, -1 if turned else 1)
+    rest = ("objective", "bound", "num_outer", "converged", "status", "history")
+    rest_of_lane = (getattr(host, name)[lane] for name in rest)
+    return Midpoint(graph, plans[order], host.values[lane][order], *rest_of_lane)

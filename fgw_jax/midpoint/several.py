@@ -1,0 +1,118 @@
+"""The barycenter of any number of graphs."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from jax.typing import ArrayLike
+
+from fgw_jax import streaming
+from fgw_jax.buckets import round_up
+from fgw_jax.errors import check
+from fgw_jax.graphs import Batch, Graph, check_list
+from fgw_jax.midpoint import barycenter
+from fgw_jax.midpoint.barycenter import Midpoint
+from fgw_jax.midpoint.starts import STARTS
+
+
+def mean(
+    graphs: Sequence[Graph],
+    ratios: ArrayLike | None = None,
+    size: int | None = None,
+    alpha: float = 0.95,
+    solver: Any = None,
+    start: str = "geodesic",
+    key: jax.Array | None = None,
+    *,
+    fixed_structure: ArrayLike | None = None,
+    fixed_features: ArrayLike | None = None,
+) -> Midpoint:
+    r"""Barycenter of several graphs: :math:`\arg\min_G \sum_i w_i \mathrm{FGW}(G, G_i)`.
+
+    Eq. 2 for any number of sources; :func:`fgw_jax.mixup` is the case of two. On the host; the pure
+    function behind it is :func:`fgw_jax.midpoint.barycenter.solve`.
+
+    Args:
+        graphs: the sources.
+        ratios: ``[S]`` weights, normalised to sum to one; equal by default.
+        size: nodes of the barycenter; by default the mean size of the sources by their ratios.
+        alpha: structure against features.
+        solver: ``Strict()`` by default.
+        start: ``"geodesic"`` or ``"random"``.
+        key: key of a random start.
+        fixed_structure: ``[size, size]`` structure to keep.
+        fixed_features: ``[size, d]`` features to keep.
+
+    >>> from fgw_jax import Graph
+    >>> path, star = Graph.from_edges([(0, 1), (1, 2)], 3), Graph.from_edges([(0, 1), (0, 2)], 3)
+    >>> mean([path, star, path], [0.5, 0.25, 0.25]).graph.num_nodes
+    3
+    """
+    graphs = list(graphs)
+    check_list("graphs", graphs)
+    weights = np.ones(len(graphs)) if ratios is None else np.asarray(ratios, np.float64)
+    check(
+        weights.shape == (len(graphs),) and bool((weights >= 0).all()) and weights.sum() > 0,
+        f"ratios: expected {len(graphs)} weights, not negative and not all zero, got {ratios}",
+    )
+    check(start in STARTS, f"start: unknown name {start!r}; use one of {STARTS}")
+    check(
+        start != "random" or key is not None,
+        "key: a random start needs a random key; pass key=jax.random.key(0)",
+    )
+    weights = weights / weights.sum()
+    counts = np.array([g.num_nodes for g in graphs])
+    size = max(1, int(np.floor(weights @ counts + 0.5))) if size is None else size
+    check(size >= 1, f"size: must be at least 1, got {size}")
+    padded, wide = round_up(size), round_up(int(max(g.mask.shape[-1] for g in graphs)))
+    more = (0, padded - size)
+    if fixed_structure is not None:
+        fixed_structure = np.pad(np.asarray(fixed_structure), [more, more])
+    if fixed_features is not None:
+        fixed_features = np.pad(np.asarray(fixed_features), [more, (0, 0)])
+    stacked = Batch.stack(graphs, wide)
+    dtype = np.asarray(stacked.weights).dtype
+    mid = _solve(
+        stacked,
+        weights.astype(dtype),
+        size,
+        np.asarray(alpha, dtype),
+        solver,
+        key,
+        fixed_structure,
+        fixed_features,
+        padded=padded,
+        start=start,
+    )
+    host = jax.tree.map(np.asarray, mid)
+    g, both = host.graph, (slice(size), slice(size))
+    graph = Graph(
+        g.structure[both], g.features[:size], g.weights[:size], g.adjacency[both], g.mask[:size]
+    )
+    sides = [s.mask.shape[-1] for s in graphs]
+    plans = tuple(host.plans[i, :size, :m] for i, m in enumerate(sides))
+    return dataclasses.replace(host, graph=graph, plans=plans)
+
+
+def _pure(
+    sources, ratios, size, alpha, solver, key, fixed_structure, fixed_features, *, padded, start
+):
+    return barycenter.solve(
+        sources,
+        ratios,
+        size,
+        padded,
+        alpha,
+        solver,
+        start,
+        key,
+        fixed_structure=fixed_structure,
+        fixed_features=fixed_features,
+    )
+
+
+_solve = streaming.compiled(_pure, static_argnames=("padded", "start"))

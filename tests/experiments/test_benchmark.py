@@ -1,0 +1,49 @@
+"""Benchmarks and the gallery on a handful of small graphs: their tables are whole and true."""
+
+import numpy as np
+import pytest
+
+from experiments import benchmark
+from experiments.benchmarks import distance, midpoint
+from fgw_jax import datasets
+from fgw_jax.errors import InputError
+
+
+@pytest.fixture(scope="module")
+def data():
+    return datasets.synthetic(num_graphs=12, size=8)
+
+
+def test_distance_tables_put_all_solvers_beside_pot(data, tmp_path):
+    options = {"num_pairs": 4, "max_shapes": 1, "sizes": (8,), "batches": (1, 2), "budget": 1e4}
+    tables = distance.run(data.graphs, ("pairs", "sizes"), **options)
+    first, *others = tables["pairs"]
+    assert first["solver"] == "POT CG" and first["to CG"] == 1.0
+    assert {"Strict()", "Relaxed()", "Alg. 2 to the letter", "POT BAPG"} <= {
+        row["solver"] for row in others
+    }
+    strict = next(row for row in others if row["solver"] == "Strict()")
+    assert strict["marginal error"] < 1e-5 and strict["to CG"] < 1.5
+    assert [row["batch"] for row in tables["sizes"]] == [1, 2]
+    distance.plot(tables, tmp_path / "distance.png")
+    assert (tmp_path / "distance.png").stat().st_size > 1000
+
+
+def test_midpoint_table_judges_all_by_the_same_objective(data):
+    rows = midpoint.table(midpoint.draw(data, 3, 0), 0, slow=False)
+    ways = {row["way"]: row for row in rows}
+    peer, ours = ways["POT CG, our start"], ways["ours, geodesic, Strict()"]
+    assert ours["marginal error"] < 1e-5
+    assert ours["objective"] < 1.2 * peer["objective"]
+
+
+def test_authors_loop_lowers_the_objective_of_its_start(data):
+    pair = midpoint.draw(data, 1, 1)[0]
+    begun = midpoint.random_midpoint(pair, np.random.default_rng(0))
+    reached, count = midpoint.authors_loop(pair, np.random.default_rng(0))
+    assert count >= 1 and reached < pair.objective(pair.solve(begun), begun)
+
+
+def test_a_suite_that_does_not_exist_is_named():
+    with pytest.raises(InputError, match="suite: 'speed' is not one of distance"):
+        benchmark.load("speed")

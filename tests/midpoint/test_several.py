@@ -1,0 +1,67 @@
+"""Barycenters of more than two graphs, beside POT's."""
+
+import jax
+import numpy as np
+import ot
+import pytest
+
+from fgw_jax import Graph
+from fgw_jax.errors import InputError
+from fgw_jax.midpoint import mean
+
+ALPHA = 0.8
+
+
+@pytest.fixture
+def graphs(rng):
+    out = []
+    for n in (6, 7, 8):
+        upper = np.triu(rng.uniform(size=(n, n)) < 0.5, 1)
+        out.append(Graph.from_adjacency((upper | upper.T).astype(float), rng.normal(size=(n, 2))))
+    return out
+
+
+def test_three_graphs_no_worse_than_pot(graphs):
+    ratios = [0.5, 0.3, 0.2]
+    mid = mean(graphs, ratios, size=7, alpha=ALPHA)
+    fields = ([np.asarray(getattr(g, f), float) for g in graphs] for f in ("features", "structure"))
+    weights = [np.full(g.num_nodes, 1 / g.num_nodes) for g in graphs]
+    features, structure = ot.gromov.fgw_barycenters(
+        7, *fields, weights, ratios, ALPHA, random_state=0
+    )
+    reached = 0.0
+    for ratio, g, p in zip(ratios, graphs, weights, strict=True):
+        cost = ((features[:, None] - np.asarray(g.features)[None]) ** 2).sum(-1)
+        given = np.asarray(g.structure, float)
+        reached += ratio * ot.gromov.fused_gromov_wasserstein2(
+            cost, structure, given, np.full(7, 1 / 7), p, alpha=ALPHA
+        )
+    assert mid.bound <= mid.objective * (1 + 1e-4)
+    assert mid.objective <= 1.05 * reached
+    assert [plan.shape for plan in mid.plans] == [(7, 6), (7, 7), (7, 8)]
+    for plan, g in zip(mid.plans, graphs, strict=True):
+        np.testing.assert_allclose(plan.sum(0), g.weights, atol=1e-5)
+
+
+def test_what_is_fixed_stays(graphs, rng):
+    features = rng.normal(size=(7, 2)).astype(np.float32)
+    mid = mean(graphs, size=7, fixed_features=features)
+    np.testing.assert_allclose(mid.graph.features, features, atol=1e-5)
+    structure = np.asarray(graphs[1].structure)
+    mid = mean(graphs, size=7, start="random", key=jax.random.key(0), fixed_structure=structure)
+    np.testing.assert_array_equal(mid.graph.structure, structure)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "name"),
+    [
+        ({"ratios": [0.5, 0.5]}, "ratios"),
+        ({"ratios": [1.0, -1.0, 1.0]}, "ratios"),
+        ({"size": 0}, "size"),
+        ({"start": "random"}, "key"),
+        ({"start": "lucky"}, "start"),
+    ],
+)
+def test_bad_arguments_are_named(graphs, arguments, name):
+    with pytest.raises(InputError, match=f"^{name}"):
+        mean(graphs, **arguments)
