@@ -20,6 +20,13 @@ def key() -> jax.Array:
     return jax.random.key(0)
 
 
+@pytest.fixture(autouse=True, scope="module")
+def compiled_code_is_dropped():
+    """Compiled code stays mapped into the process, and the number of maps has a limit."""
+    yield
+    jax.clear_caches()
+
+
 @pytest.fixture
 def x64():
     """Double precision for one test, and back."""

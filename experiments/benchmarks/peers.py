@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import jax
 import numpy as np
 
 from fgw_jax import Graph, distances
@@ -60,6 +61,8 @@ def ours(solver: Any, repeats: int = 3, **options: Any) -> Callable[..., Solved]
             begin = time.perf_counter()
             out = distances(left, right, alpha, solver, **options)
             seconds.append(time.perf_counter() - begin)
+        # Compiled code stays mapped into the process, and the number of maps has a limit.
+        jax.clear_caches()
         assert out.plans is not None  # noqa: S101 - kept unless told otherwise
         return Solved(out.plans, min(seconds), max(0.0, first - min(seconds)))
 
