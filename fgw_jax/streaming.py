@@ -103,7 +103,10 @@ def pair_groups(
         n, m = shapes.shapes[number]
         items = np.flatnonzero(shapes.index == number)
         most = chunk_size or max(1, bound // (n * n + m * m + 6 * n * m))
-        groups.append(Group((n, m), items, lane_count(len(items), most)))
+        lanes = lane_count(len(items), most)
+        if max_shapes is not None:  # fitted to this list: chunks of one size, hardly a filler lane
+            lanes = -(-len(items) // -(-len(items) // most))
+        groups.append(Group((n, m), items, lanes))
     return groups
 
 
@@ -120,12 +123,12 @@ def pair_chunks(
 
 
 def lane_count(count: int, most: int) -> int:
-    """Lanes for ``count`` items: ``most``, or a quarter, a sixteenth, ... of it if that is enough.
+    """Lanes for ``count`` items: ``most``, or a half, a quarter, ... of it if that is enough.
 
     Few different numbers, because each is a compilation.
     """
-    while most > 1 and count <= most // 4:
-        most = most // 4
+    while most > 1 and count <= most // 2:
+        most = most // 2
     return most
 
 
