@@ -11,6 +11,7 @@ import concurrent.futures
 import contextlib
 import dataclasses
 import functools
+import itertools
 import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -108,6 +109,19 @@ def pair_groups(
             lanes = -(-len(items) // -(-len(items) // most))
         groups.append(Group((n, m), items, lanes))
     return groups
+
+
+def in_turns(groups: Sequence[Group], rounds: int) -> list[Group]:
+    """The groups split (:meth:`Group.split`), one part of every shape first.
+
+    Two tasks of one shape at the same time would compile it twice.
+    """
+    turns = itertools.zip_longest(*(group.split(rounds) for group in groups))
+    return [part for part in itertools.chain(*turns) if part is not None]
+
+
+#: Of lanes that refill, a task holds this many rounds: enough that empty ones are filled again.
+REFILL_ROUNDS = 6
 
 
 def pair_chunks(

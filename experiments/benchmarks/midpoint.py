@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from absl import flags as absl_flags
 
@@ -24,8 +25,9 @@ from experiments import flags
 from experiments.benchmarks import peers
 from experiments.benchmarks.distance import markdown
 from fgw_jax import Graph, Relaxed, Strict, augment, datasets, mixups, streaming
+from fgw_jax.buckets import grid_size
 from fgw_jax.graphs import Batch
-from fgw_jax.midpoint import descent, starts
+from fgw_jax.midpoint import barycenter, descent, starts
 from fgw_jax.midpoint.mixups import aligner
 from fgw_jax.midpoint.objective import problem_of
 
@@ -171,23 +173,16 @@ def geodesic_starts(pairs: Sequence[Pair]) -> list[list[np.ndarray]]:
     """Plans of our geodesic start, one pair at a time on the grid of padded shapes."""
 
     def start(sources, lam, size, padded):
-        import jax.numpy as jnp
-
         ratios = jnp.stack([lam, 1.0 - lam])
-        uniform = jnp.where(jnp.arange(padded) < size, 1.0 / size, 0.0)
-        problem = problem_of(sources, ratios, uniform, ALPHA)
-        main = problem.main
-        one = lambda i: aligner(Strict()).solve(problem.source_problem(main, i)).plan  # noqa: E731
-        plans = jax.vmap(one)(jnp.arange(2))
-        own = (jnp.arange(2) == main)[:, None, None]
-        plans = jnp.where(own, jnp.diag(problem.weights[main])[None], plans)
+        problem = problem_of(sources, ratios, barycenter.uniform(size, padded), ALPHA)
+        plans = barycenter.align(problem, aligner(Strict()))
         return descent.feasible(problem, starts.geodesic(problem, plans), 0)
 
     compiled = streaming.compiled(start, static_argnames="padded")
     out = []
     for pair in pairs:
         sizes = [g.num_nodes for g in pair.graphs]
-        padded = streaming.grid_shapes([max(sizes)], [max(sizes)]).shapes[0][0]
+        padded = grid_size(max(sizes))
         sources = Batch.stack(list(pair.graphs), padded)
         plans = compiled(sources, np.float32(pair.ratios[0]), pair.size, padded=padded)
         cropped = [np.asarray(plans)[i, : pair.size, :m] for i, m in enumerate(sizes)]

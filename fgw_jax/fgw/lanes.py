@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -56,22 +55,14 @@ class Pairs:
         )
 
 
-#: A task holds this many rounds of its lanes: enough that lanes which empty are filled again.
-_ROUNDS = 6
-
-
 def solve(
     pairs: Pairs, groups: Sequence[streaming.Group]
 ) -> Iterator[list[tuple[np.ndarray, Output]]]:
     """Solve the groups; yields lists of positions and their outputs (numpy) as they are done."""
     if _stops_by_itself(pairs.solver):
-        parts = [group.split(_ROUNDS) for group in groups]
-        run = _steps
+        parts, run = streaming.in_turns(groups, streaming.REFILL_ROUNDS), _steps
     else:
-        parts = [group.split(1) for group in groups]
-        run = _at_once
-    # One task of every shape first: two tasks of one shape at the same time would compile twice.
-    parts = [part for part in itertools.chain(*itertools.zip_longest(*parts)) if part is not None]
+        parts, run = streaming.in_turns(groups, 1), _at_once
     tasks = [functools.partial(lambda p: list(run(pairs, p)), part) for part in parts]
     return streaming.in_parallel(tasks)
 

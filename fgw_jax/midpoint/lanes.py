@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -21,9 +20,6 @@ from fgw_jax.graphs import Batch, Graph
 from fgw_jax.midpoint import barycenter
 from fgw_jax.midpoint.barycenter import Midpoint
 from fgw_jax.midpoint.objective import problem_of
-
-#: A task holds this many rounds of its lanes: enough that lanes which empty are filled again.
-_ROUNDS = 6
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,9 +75,9 @@ class Pairs:
 def solve(pairs: Pairs, groups: Sequence[streaming.Group]) -> Iterator[list[tuple[int, Midpoint]]]:
     """Solve the groups; yields lists of positions and their midpoints, unpadded, as they come."""
     if pairs.plans is None:
-        parts, run = [group.split(_ROUNDS) for group in groups], _steps
+        parts, run = streaming.in_turns(groups, streaming.REFILL_ROUNDS), _steps
     else:
-        parts, run = [group.split(1) for group in groups], _at_once
+        parts, run = streaming.in_turns(groups, 1), _at_once
     sides = pairs.sides
 
     def task(part):
@@ -91,8 +87,6 @@ def solve(pairs: Pairs, groups: Sequence[streaming.Group]) -> Iterator[list[tupl
             for lane, item in enumerate(items)
         ]
 
-    # One task of every shape first: two tasks of one shape at the same time would compile twice.
-    parts = [part for part in itertools.chain(*itertools.zip_longest(*parts)) if part is not None]
     return streaming.in_parallel([functools.partial(task, part) for part in parts])
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -98,7 +99,8 @@ def mean(
     return dataclasses.replace(host, graph=graph, plans=plans)
 
 
-def _pure(
+@functools.partial(streaming.compiled, static_argnames=("padded", "start"))
+def _solve(
     sources, ratios, size, alpha, solver, key, fixed_structure, fixed_features, *, padded, start
 ):
     return barycenter.solve(
@@ -113,6 +115,3 @@ def _pure(
         fixed_structure=fixed_structure,
         fixed_features=fixed_features,
     )
-
-
-_solve = streaming.compiled(_pure, static_argnames=("padded", "start"))
