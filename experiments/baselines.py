@@ -42,7 +42,7 @@ def main(values: absl_flags.FlagValues) -> None:
         runs = [dataclasses.replace(plain, dataset=data.name, **common) for data in three]
         bench.check(runs)
     store = results.Store(out / "results.jsonl")
-    protocol.run(protocol.jobs(runs), store, bench, progress=protocol.with_bar)
+    protocol.run(protocol.jobs(runs), store, bench, workers=values.workers, progress=True)
     lines = summary.Lines(store.records())
     print(f"\n| {plain.backbone} on | test accuracy % | folds |\n|---|---|---|")
     for run in runs:
@@ -55,4 +55,4 @@ def main(values: absl_flags.FlagValues) -> None:
 
 if __name__ == "__main__":
     taken = [name for name in flags.PROTOCOL if name not in (*flags.METHOD, "augment")]
-    flags.launch(main, [*taken, *flags.PLACES])
+    flags.launch(main, [*taken, *flags.FOLDS])

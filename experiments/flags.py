@@ -4,7 +4,7 @@ A binary says which it takes; nothing is defined on import, so that all binaries
 side by side::
 
     if __name__ == "__main__":
-        flags.launch(main, [*flags.PROTOCOL, *flags.PLACES])
+        flags.launch(main, [*flags.PROTOCOL, *flags.FOLDS])
 """
 
 from __future__ import annotations
@@ -89,6 +89,10 @@ _SHARED: dict[str, tuple[str, Any, str]] = {
         "Folder of results.jsonl (one line a fold; folds found there are not repeated) and "
         "pictures.",
     ),
+    "workers": (
+        "integer", None,
+        "Folds trained side by side (default: one a core on CPU, up to 8; one on an accelerator).",
+    ),
     "compilation_cache": (
         "string", None,
         "Folder in which compiled programs are kept from one process to the next (default: none).",
@@ -99,14 +103,23 @@ PROTOCOL = tuple(_SHARED)[: tuple(_SHARED).index("data_dir")]
 METHOD = ("alpha", "beta_k", "ratio", "step_size", "size", "start")
 TRAINING = ("num_layers", "hidden", "epochs", "batch_size", "learning_rate")
 PLACES = ("data_dir", "out", "compilation_cache")
+FOLDS = (*PLACES, "workers")
+#: least value of a shared flag
+_LEAST = {"workers": 1}
 
 
 def define(names: Sequence[str], values: absl_flags.FlagValues, **defaults: Any) -> None:
     """Define shared flags; ``defaults`` replace those of the table."""
     for name in names:
         kind, default, text = _SHARED[name]
+        least = {"lower_bound": _LEAST[name]} if name in _LEAST else {}
         getattr(absl_flags, f"DEFINE_{kind}")(
-            name, defaults.get(name, default), text, flag_values=values, module_name=sys.argv[0]
+            name,
+            defaults.get(name, default),
+            text,
+            flag_values=values,
+            module_name=sys.argv[0],
+            **least,
         )
 
 
@@ -124,7 +137,12 @@ def launch(
     def start(argv: Sequence[str]) -> None:
         del argv
         logging.set_verbosity(logging.WARNING)  # JAX tells which accelerators it did not find
-        main(absl_flags.FLAGS)
+        try:
+            main(absl_flags.FLAGS)
+        except KeyboardInterrupt:
+            # Threads inside compiled code would be waited for; what is done is on disk already.
+            print("\nstopped; the same command goes on where it was", file=sys.stderr, flush=True)
+            os._exit(130)
 
     app.run(start, flags_parser=_parse)
 

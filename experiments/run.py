@@ -47,7 +47,7 @@ def main(values: absl_flags.FlagValues) -> None:
     print(
         f"{len(todo)} of {len(work)} folds to do, {cost.describe(todo, store, bench)}", flush=True
     )
-    protocol.run(work, store, bench, progress=protocol.with_bar)
+    protocol.run(work, store, bench, workers=values.workers, progress=True)
     lines = summary.Lines(store.records())
     found = [line for line in map(lines.find, runs) if line is not None]
     print(f"\n{summary.summary_table(found)}\n\n{summary.seconds_table(found)}\n")
@@ -75,4 +75,4 @@ def picture(bench: protocol.Workbench, run: settings.Settings, path: Path) -> Pa
 
 
 if __name__ == "__main__":
-    flags.launch(main, [*flags.PROTOCOL, *flags.PLACES])
+    flags.launch(main, [*flags.PROTOCOL, *flags.FOLDS])

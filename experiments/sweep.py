@@ -55,7 +55,7 @@ def main(values: absl_flags.FlagValues) -> None:
         print(cost.listing(plan.runs, todo, store, bench))
         if values.list or not todo:
             break
-        protocol.run(part, store, bench, progress=protocol.with_bar)
+        protocol.run(part, store, bench, workers=values.workers, progress=True)
         if not plan.waiting:
             break
     if plan.waiting:
@@ -87,4 +87,4 @@ def own_flags(values: absl_flags.FlagValues) -> None:
 
 
 if __name__ == "__main__":
-    flags.launch(main, flags.PLACES, own_flags)
+    flags.launch(main, flags.FOLDS, own_flags)

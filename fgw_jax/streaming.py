@@ -252,13 +252,22 @@ def until_some_leave(
     return advance
 
 
-def in_parallel(tasks: Sequence[Callable[[], Any]]) -> Iterator[Any]:
+def cores() -> int:
+    """Tasks that run side by side: on CPU as many as this process has cores, else one."""
+    if jax.default_backend() != "cpu":
+        return 1
+    usable = getattr(os, "sched_getaffinity", None)
+    return len(usable(0)) if usable else os.cpu_count() or 1
+
+
+def in_parallel(tasks: Sequence[Callable[[], Any]], workers: int | None = None) -> Iterator[Any]:
     """Results of the tasks as they are done, in any order.
 
-    On CPU one compiled call at a time keeps one core busy with small batches, so as many tasks
-    run side by side as there are cores. The settings of the calling thread hold in the tasks.
+    On CPU one compiled call at a time keeps one core busy with small batches, so by default as
+    many tasks run side by side as there are cores. The settings of the calling thread hold in the
+    tasks.
     """
-    workers = (os.cpu_count() or 1) if jax.default_backend() == "cpu" else 1
+    workers = workers or cores()
     if min(workers, len(tasks)) <= 1:
         yield from (task() for task in tasks)
         return

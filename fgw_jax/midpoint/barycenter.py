@@ -31,6 +31,8 @@ OUTER_LIMIT = 200
 #: 0.5 %. Beyond ``LARGE`` nodes, where a round takes a tenth of a second, half of them are done.
 WARM_ROUNDS = 8
 LARGE = 192
+#: Sinkhorn sweeps before a plan inside the paper's loop is rounded, for the default solver.
+COLD_SWEEPS = 10
 
 ADVICE = {
     Status.CONVERGED: "converged: the last outer step changed the objective within its tolerance",
@@ -123,13 +125,25 @@ def solve(
 
 
 def cold(solver: Any) -> Any:
-    """The solver inside the paper's loop; plans of a schedule are rounded.
+    """The solver inside the paper's loop: mirror descent; plans of a schedule are rounded.
 
     Line 8 divides by the weights of the new nodes, which plans that miss them do not forgive. Alg.
-    2 to the letter, ``Relaxed(schedule=None, plan="last")``, is left as it is.
+    2 to the letter, ``Relaxed(schedule=None, plan="last")``, is left as it is. Plans of an outer
+    step are averaged over and forgotten, so that few sweeps before their rounding are enough.
     """
     if isinstance(solver, Relaxed) and solver.schedule is not None:
         return dataclasses.replace(solver, round=True)
+    inner = smooth(solver)
+    return solver if inner is solver else dataclasses.replace(inner, final_sweeps=COLD_SWEEPS)
+
+
+def smooth(solver: Any) -> Any:
+    """The solver, with mirror descent where the conditional gradient from one start is asked for.
+
+    For plans that need not end on a vertex: a third of the time, on large graphs far less.
+    """
+    if isinstance(solver, Strict) and solver.method == "cg" and solver.starts == 1:
+        return dataclasses.replace(solver, method="mirror")
     return solver
 
 

@@ -16,7 +16,7 @@ from fgw_jax.errors import InputError, check
 from fgw_jax.fgw import Relaxed, Strict, distances, from_graphs
 from fgw_jax.graphs import Graph, check_list
 from fgw_jax.inputs import concrete
-from fgw_jax.midpoint import lanes, sizes
+from fgw_jax.midpoint import barycenter, lanes, sizes
 from fgw_jax.midpoint.barycenter import Midpoint
 from fgw_jax.midpoint.starts import STARTS
 
@@ -205,9 +205,7 @@ def aligner(solver: Any) -> Any:
     """
     if isinstance(solver, Relaxed):
         return dataclasses.replace(solver, round=True)
-    if isinstance(solver, Strict) and solver.method == "cg" and solver.starts == 1:
-        return dataclasses.replace(solver, method="mirror")
-    return solver
+    return barycenter.smooth(solver)
 
 
 def _alignments(pool, first, second, alpha, solver, chunk_size, max_shapes) -> list[np.ndarray]:

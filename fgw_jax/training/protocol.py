@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import functools
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import threading
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import jax
 
-from fgw_jax import backbones, datasets
+from fgw_jax import backbones, datasets, streaming
 from fgw_jax.datasets import Dataset, Split, corrupt_labels, splits
 from fgw_jax.errors import InputError, check
 from fgw_jax.training import results
@@ -189,31 +191,43 @@ def shard(work: Sequence[Job], num_shards: int, index: int) -> list[Job]:
     return list(work[index::num_shards])
 
 
+#: Most folds trained side by side on CPU, where a step of these sizes keeps one core busy.
+MOST_WORKERS = 8
+
+
 def run(
     work: Sequence[Job],
     store: results.Store,
     bench: Workbench,
     *,
-    progress: Callable[[Sequence[Job]], Iterable[Job]] | None = None,
+    workers: int | None = None,
+    progress: bool = False,
 ) -> None:
-    """Do the folds that have no line yet and write theirs, one by one.
+    """Do the folds that have no line yet, several at a time, and write each line as it comes.
 
-    ``progress`` wraps the list of folds, as :func:`with_bar` does.
+    Args:
+      work: the folds.
+      store: where lines are looked for and written.
+      bench: datasets and splits.
+      workers: folds trained side by side; by default as many as there are cores, up to 8, on CPU
+        and one on an accelerator. What a fold computes does not depend on it.
+      progress: show a bar.
     """
+    check(workers is None or workers >= 1, f"workers: {workers} must be at least 1")
     todo = missing(work, store, bench)
-    for job in todo if progress is None else progress(todo):
-        if bench.key(job) in store:  # another process was faster
-            continue
-        store.append(bench.run(job))
-        bench.forget(job)
+    lock = threading.Lock()
 
+    def task(job: Job) -> tuple[Job, dict[str, Any] | None]:
+        with lock:
+            done = bench.key(job) in store  # another process was faster
+        return job, None if done else bench.run(job)
 
-def with_bar(todo: Sequence[Job]) -> Iterator[Job]:
-    """The folds with a progress bar around them."""
-    from tqdm import tqdm
-
-    with tqdm(total=len(todo), unit="fold", disable=not todo, smoothing=0.1) as bar:
-        for job in todo:
-            bar.set_description(f"{job.settings.augment} fold {job.fold + 1}")
-            yield job
-            bar.update()
+    at_once = min(workers or streaming.cores(), MOST_WORKERS)
+    tasks = [functools.partial(task, job) for job in todo]
+    with streaming.progress_bar(len(tasks), progress, "folds") as advance:
+        for job, line in streaming.in_parallel(tasks, at_once):
+            with lock:
+                written = line is not None and store.append(line)
+            if written:
+                bench.forget(job)
+            advance(1)
