@@ -72,7 +72,30 @@ def load(
     if name == "SYNTHETIC":
         return synthetic()
     entry = registry.find(name)
+    try:
+        return _load(
+            entry, data_dir, structure, measure, attributes, encoding, max_degree, verify, urls,
+            timeout,
+        )  # fmt: skip
+    except MemoryError as error:
+        raise DataError(
+            f"{name}: its files ask for more memory than there is ({error}); get the dataset "
+            "again, or build a Dataset of a part of it"
+        ) from error
 
+
+def _load(
+    entry: Entry,
+    data_dir: str | os.PathLike[str] | None,
+    structure: str,
+    measure: str,
+    attributes: bool,
+    encoding: str,
+    max_degree: int,
+    verify: bool,
+    urls: str | Sequence[str] | None,
+    timeout: float,
+) -> Dataset:
     def read(path: Path) -> Raw:
         raw = ogb.read(path) if entry.kind == "ogb" else tu.read(path, entry.name, attributes)
         if verify:
@@ -89,7 +112,7 @@ def load(
             addresses = [urls] if isinstance(urls, str) else urls or entry.urls
             raw = download.fetch(addresses, destination, read, timeout=timeout)
         except DataError as error:
-            raise DataError(f"{error}{registry.suggest(name)}") from error
+            raise DataError(f"{error}{registry.suggest(entry.name)}") from error
     if entry.kind == "ogb":
         kept, features = raw, ogb.ENCODINGS[encoding](raw)
     else:
@@ -101,11 +124,14 @@ def load(
 def locate(entry: Entry, data_dir: str | os.PathLike[str] | None) -> Path | None:
     """The folder or zip of a dataset in the folders :func:`load` searches, or ``None``."""
     for place in _places(data_dir):
-        if place.exists() and not place.is_dir():
+        # os.path answers "no" where Path raises: below a folder one may not enter.
+        if os.path.exists(place) and not os.path.isdir(place):
             raise DataError(f"data_dir: {place} is not a folder; pass the folder that holds it")
+        if os.path.exists(place) and not os.access(place, os.R_OK | os.X_OK):
+            raise DataError(f"data_dir: {place} cannot be read; allow it, or pass another folder")
         for folder in entry.folders:
             for path in (place / folder, place / f"{folder}.zip"):
-                if path.is_dir() or (path.suffix == ".zip" and path.is_file()):
+                if os.path.isdir(path) or (path.suffix == ".zip" and os.path.isfile(path)):
                     return path
     return None
 
