@@ -12,6 +12,7 @@ is limited to --headroom megabytes, so that a number in a file cannot claim more
 from __future__ import annotations
 
 import collections
+import contextlib
 import dataclasses
 import os
 import resource
@@ -20,7 +21,7 @@ import sys
 import tempfile
 import traceback
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -81,48 +82,53 @@ def seeds(data_dir: Path | None) -> dict[str, mutations.Seed]:
     return {seed.name: seed for seed in found}
 
 
-def run(count: int, seed: int = 0, data_dir: Path | None = None, headroom: int = 1024) -> Report:
-    """Spoil and load ``count`` times, with the address space limited to ``headroom`` MB more."""
+def run(
+    count: int,
+    seed: int = 0,
+    data_dir: Path | None = None,
+    headroom: int = 1024,
+    only: Sequence[str] | None = None,
+) -> Report:
+    """Spoil and load ``count`` times, with the address space limited to ``headroom`` MB more.
+
+    ``only`` names the datasets to spoil; otherwise the published ones get their shares.
+    """
     known, report = seeds(data_dir), Report()
-    begin = _peak()
-    with tempfile.TemporaryDirectory() as folder, _limited(headroom), warnings.catch_warnings():
+    begin = peak()
+    with tempfile.TemporaryDirectory() as folder, limited(headroom), warnings.catch_warnings():
         warnings.simplefilter("error")
         warnings.filterwarnings("ignore", ".*published copies differ")
         for i in range(count):
-            _one(i, np.random.default_rng([seed, i]), known, Path(folder), report)
-    report.peak = _peak() - begin
+            rng = np.random.default_rng([seed, i])
+            name = _draw(rng, list(known)) if only is None else only[i % len(only)]
+            _one(f"{name} {i}", known[name], rng, Path(folder) / str(i), report)
+    report.peak = peak() - begin
     return report
 
 
 def _one(
-    index: int,
-    rng: np.random.Generator,
-    known: dict[str, mutations.Seed],
-    root: Path,
-    report: Report,
+    title: str, seed: mutations.Seed, rng: np.random.Generator, sandbox: Path, report: Report
 ) -> None:
-    name = _draw(rng, list(known))
-    sandbox = root / str(index)
     cache, outside = sandbox / "cache", sandbox / "outside"
     for place in (cache, outside):
         place.mkdir(parents=True)
     options: dict[str, Any] = {
         "verify": rng.random() < 0.3,
-        "attributes": name == "TINY" and rng.random() < 0.5,
+        "attributes": seed.name == "TINY" and rng.random() < 0.5,
         "encoding": ("scaled", "one_hot")[rng.integers(2)],
     }
-    kind = name
-    if name not in REAL and rng.random() < 0.1:
+    kind = seed.name
+    if kind not in REAL and rng.random() < 0.1:
         kind, path = "saved", cache / "saved.npz"
         path.write_bytes(mutations.TEXT[rng.integers(2)](rng, _saved(sandbox)))
     else:
-        path = mutations.spoil(known[name], rng, cache, outside)
+        path = mutations.spoil(seed, rng, cache, outside)
         if path.suffix == ".zip" and rng.random() < 0.3:
             kind = "downloaded"
             options["urls"] = path.rename(sandbox / "published.zip").as_uri()
     before = _tree(sandbox)
     try:
-        data = Dataset.load(path) if kind == "saved" else load(name, cache, **options)
+        data = Dataset.load(path) if kind == "saved" else load(seed.name, cache, **options)
         check_dataset(data)
         report.loaded += 1
     except FgwJaxError:
@@ -130,12 +136,11 @@ def _one(
     except Exception as error:
         last = traceback.extract_tb(error.__traceback__)[-1]
         where = f"{Path(last.filename).name}:{last.lineno}"
-        told = f"mutation {index} of {name}: {type(error).__name__}: {error} ({where})"
-        report.foreign.append(told[:500])
+        report.foreign.append(f"{title}: {type(error).__name__}: {str(error)[:300]} ({where})")
     report.kinds[kind] += 1
-    allowed = {cache / f"{known[name].folder}.zip"} if kind == "downloaded" else set()
+    allowed = {cache / f"{seed.folder}.zip"} if kind == "downloaded" else set()
     new = _tree(sandbox) - before - allowed
-    report.outside += [f"mutation {index}: {path}" for path in sorted(map(str, new))]
+    report.outside += [f"{title}: {found}" for found in sorted(map(str, new))]
     shutil.rmtree(sandbox)
 
 
@@ -162,22 +167,20 @@ def _tree(folder: Path) -> set[Path]:
     return set(folder.rglob("*"))
 
 
-class _limited:
+@contextlib.contextmanager
+def limited(megabytes: int) -> Iterator[None]:
     """At most so many megabytes of address space more than now."""
-
-    def __init__(self, megabytes: int) -> None:
-        self._more = megabytes << 20
-
-    def __enter__(self) -> None:
-        self._before = resource.getrlimit(resource.RLIMIT_AS)
-        now = int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
-        resource.setrlimit(resource.RLIMIT_AS, (now + self._more, self._before[1]))
-
-    def __exit__(self, *_: object) -> None:
-        resource.setrlimit(resource.RLIMIT_AS, self._before)
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    now = int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+    resource.setrlimit(resource.RLIMIT_AS, (now + (megabytes << 20), before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, before)
 
 
-def _peak() -> float:
+def peak() -> float:
+    """Largest memory of this process so far, in megabytes."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 

@@ -189,19 +189,19 @@ def spoil(seed: Seed, rng: Rng, folder: Path, outside: Path) -> Path:
 
     Hostile names in archives point at ``outside``, where nothing must ever appear.
     """
-    files = {name: _packed(name, text) for name, text in seed.files.items()}
+    files = {name: packed(name, text) for name, text in seed.files.items()}
     names = sorted(files)
     for _ in range(rng.choice(4, p=(0.1, 0.6, 0.2, 0.1))):
         name, kind = names[rng.integers(len(names))], rng.random()
         text = seed.files[name]
         if kind < 0.75:
-            files[name] = _packed(name, TEXT[rng.integers(len(TEXT))](rng, text))
+            files[name] = packed(name, TEXT[rng.integers(len(TEXT))](rng, text))
         elif kind < 0.85:  # of the packed bytes, or of the text once more
             files[name] = (_flip, _cut, _other)[rng.integers(3)](rng, files.get(name, b""))
         elif kind < 0.9:
             files.pop(name, None)
         elif kind < 0.95:
-            files[name] = _packed(name, seed.files[names[rng.integers(len(names))]])
+            files[name] = packed(name, seed.files[names[rng.integers(len(names))]])
         else:
             files[name] = gzip.compress(files.get(name, b"")) if rng.random() < 0.5 else text
     if rng.random() < 0.5:
@@ -288,7 +288,8 @@ def _places(data: bytes, mark: bytes) -> list[int]:
     return found
 
 
-def _packed(name: str, text: bytes) -> bytes:
+def packed(name: str, text: bytes) -> bytes:
+    """The bytes of a file: packed, if its name says so."""
     # no time of day in the header: the same seed gives the same bytes
     return gzip.compress(text, mtime=0) if name.endswith(".gz") else text
 

@@ -188,7 +188,8 @@ def _parse_slowly(text: bytes, where: str, dtype: Any) -> np.ndarray:
             )
     try:
         # Read as floats only now, so that a large file is never held as Python numbers.
-        values = np.loadtxt(io.BytesIO(text), np.float64, delimiter=",", comments=None, ndmin=2)
+        lines = (line for line in io.BytesIO(text) if line.strip())
+        values = np.loadtxt(lines, np.float64, delimiter=",", comments=None, ndmin=2)
     except ValueError as error:
         told = str(error)[:200]
         raise DataError(f"{where}: not a table of numbers ({told}); {_REMEDY}") from error
