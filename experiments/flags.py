@@ -19,9 +19,10 @@ from typing import Any
 from absl import app, logging
 from absl import flags as absl_flags
 
-from fgw_jax.errors import DataError, InputError
+from fgw_jax.errors import DataError, FgwJaxError, InputError
 
 WRONG = 2  #: exit code of a usage error
+FAILED = 1  #: exit code of work that data or disk did not let happen
 
 _METHODS = (
     "vanilla, dropedge, dropnode, mmixup, ifmixup, gmixup, fgwmixup, fgwmixup_star; also "
@@ -124,7 +125,8 @@ def launch(
     def start(argv: Sequence[str]) -> None:
         del argv
         logging.set_verbosity(logging.WARNING)  # JAX tells which accelerators it did not find
-        main(absl_flags.FLAGS)
+        with _failures():
+            main(absl_flags.FLAGS)
 
     app.run(start, flags_parser=_parse)
 
@@ -153,6 +155,20 @@ def usage_errors(values: absl_flags.FlagValues) -> Iterator[None]:
         dashes = "--" if message.split(":")[0] in list(values) else ""
         print(f"wrong use: {dashes}{message}", file=sys.stderr)
         sys.exit(WRONG)
+
+
+@contextlib.contextmanager
+def _failures() -> Iterator[None]:
+    """Around the work itself: what the data or the disk is to blame for ends in words, code 1."""
+    try:
+        yield
+    except FgwJaxError as error:
+        print(f"failed: {error}", file=sys.stderr)
+        sys.exit(FAILED)
+    except OSError as error:
+        told = f"failed: {error}; make room or allow access, then run again: what is done is kept"
+        print(told, file=sys.stderr)
+        sys.exit(FAILED)
 
 
 def protocol(values: absl_flags.FlagValues) -> dict[str, Any]:
