@@ -54,7 +54,8 @@ def kill(kind: str, count: int, seed: int, folder: Path) -> Outcome:
                 if server.requests > before or not process.is_alive():
                     break
             time.sleep(rng.random() * PATIENCE)
-            os.kill(process.pid or 0, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):  # it was done already
+                os.kill(process.pid or 0, signal.SIGKILL)
             process.join()
             outcome.kills += process.exitcode == -signal.SIGKILL
             done = list(_drain(receive))

@@ -195,7 +195,7 @@ def load(paths: Iterable[str | os.PathLike[str]]) -> list[dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {}
     for path in paths:
         if not Path(path).is_file():
-            raise DataError(f"{path}: no such file of results; run an experiment with --out first")
+            raise DataError(f"results: no such file {path}; run an experiment with --out first")
         for record in Store(path).records():
             found.setdefault(record["key"], record)
     return list(found.values())
