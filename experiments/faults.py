@@ -63,7 +63,7 @@ def kill(kind: str, count: int, seed: int, folder: Path) -> Outcome:
             reported = done if kind == "download" else [*reported, *done]
             start = look(kind, folder, reported, outcome)
     storage.check_writable(folder / "next")  # whoever writes next removes what the dead left
-    outcome.left = sum(1 for _ in folder.glob(".part-*"))
+    outcome.left = sum(1 for _ in folder.glob(f"{storage.PREFIX}*"))
     return outcome
 
 
@@ -90,7 +90,7 @@ def crowd(kind: str, count: int, folder: Path) -> Outcome:
         outcome.torn += lines - len(records)
     else:
         look(kind, folder, expected, outcome)
-    outcome.left = sum(1 for _ in folder.glob(".part-*"))
+    outcome.left = sum(1 for _ in folder.glob(f"{storage.PREFIX}*"))
     return outcome
 
 

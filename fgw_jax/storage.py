@@ -19,7 +19,7 @@ from typing import BinaryIO
 
 from fgw_jax.errors import DataError
 
-_PREFIX = ".part-"
+PREFIX = ".fgw_jax-part-"  #: of the folders in which files are written
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  #: errors of a disk that has no room
 _FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS)
 #: errors of the disk itself, which trying again does not mend
@@ -90,9 +90,9 @@ def unwritable(path: Path, error: OSError) -> DataError:
 
 def _locked_folder(parent: Path) -> tuple[Path, int]:
     while True:
-        folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
+        folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))
         try:
-            lock = os.open(folder, os.O_RDONLY)
+            lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         except FileNotFoundError:  # taken for abandoned before it was locked
             continue
         with contextlib.suppress(OSError):  # a network disk may have no locks
@@ -104,9 +104,9 @@ def _locked_folder(parent: Path) -> tuple[Path, int]:
 
 def _remove_abandoned(parent: Path) -> None:
     """Remove the folders of processes that are no more; those of living ones are locked."""
-    for folder in parent.glob(f"{_PREFIX}*"):
+    for folder in parent.glob(f"{PREFIX}*"):
         with contextlib.suppress(OSError):  # in use, or removed by another process just now
-            lock = os.open(folder, os.O_RDONLY)
+            lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 shutil.rmtree(folder)

@@ -72,53 +72,36 @@ def load(
     if name == "SYNTHETIC":
         return synthetic()
     entry = registry.find(name)
-    try:
-        return _load(
-            entry, data_dir, structure, measure, attributes, encoding, max_degree, verify, urls,
-            timeout,
-        )  # fmt: skip
-    except MemoryError as error:
-        raise DataError(
-            f"{name}: its files ask for more memory than there is ({error}); get the dataset "
-            "again, or build a Dataset of a part of it"
-        ) from error
 
-
-def _load(
-    entry: Entry,
-    data_dir: str | os.PathLike[str] | None,
-    structure: str,
-    measure: str,
-    attributes: bool,
-    encoding: str,
-    max_degree: int,
-    verify: bool,
-    urls: str | Sequence[str] | None,
-    timeout: float,
-) -> Dataset:
     def read(path: Path) -> Raw:
         raw = ogb.read(path) if entry.kind == "ogb" else tu.read(path, entry.name, attributes)
         if verify:
             _verify(entry, raw, path)
         return raw
 
-    path = locate(entry, data_dir)
-    if path is not None:
-        raw = read(path)
-    else:
-        folder = download.cache_dir() if data_dir is None else Path(data_dir)
-        destination = folder / f"{entry.folders[0]}.zip"
-        try:
-            addresses = [urls] if isinstance(urls, str) else urls or entry.urls
-            raw = download.fetch(addresses, destination, read, timeout=timeout)
-        except DataError as error:
-            raise DataError(f"{error}{registry.suggest(entry.name)}") from error
-    if entry.kind == "ogb":
-        kept, features = raw, ogb.ENCODINGS[encoding](raw)
-    else:
-        kept, features = tu.preprocess(raw, max_degree)
-    graphs = build(kept.sizes, kept.edges, features, structure, measure)
-    return Dataset(graphs, raw.labels, name=entry.name, split=raw.split)
+    try:
+        path = locate(entry, data_dir)
+        if path is not None:
+            raw = read(path)
+        else:
+            folder = download.cache_dir() if data_dir is None else Path(data_dir)
+            destination = folder / f"{entry.folders[0]}.zip"
+            try:
+                addresses = [urls] if isinstance(urls, str) else urls or entry.urls
+                raw = download.fetch(addresses, destination, read, timeout=timeout)
+            except DataError as error:
+                raise DataError(f"{error}{registry.suggest(name)}") from error
+        if entry.kind == "ogb":
+            kept, features = raw, ogb.ENCODINGS[encoding](raw)
+        else:
+            kept, features = tu.preprocess(raw, max_degree)
+        graphs = build(kept.sizes, kept.edges, features, structure, measure)
+        return Dataset(graphs, raw.labels, name=entry.name, split=raw.split)
+    except MemoryError as error:
+        raise DataError(
+            f"{name}: its files ask for more memory than there is ({error}); get the dataset "
+            "again, or build a Dataset of a part of it"
+        ) from error
 
 
 def locate(entry: Entry, data_dir: str | os.PathLike[str] | None) -> Path | None:

@@ -55,8 +55,9 @@ def test_the_eye_for_damage_sees(tmp_path):
 
 
 def test_leftovers_of_the_dead_go_and_those_of_the_living_stay(tmp_path):
-    (tmp_path / ".part-dead").mkdir()
-    (tmp_path / ".part-dead" / "half").write_text("half")
+    dead = tmp_path / f"{storage.PREFIX}dead"
+    dead.mkdir()
+    (dead / "half").write_text("half")
     with storage.scratch(tmp_path) as mine:
         assert [p.name for p in tmp_path.iterdir()] == [mine.name]
         with storage.whole_file(tmp_path / "other") as file:
@@ -113,7 +114,7 @@ assert not (folder / f"{count}.npz").exists()
 with faults.published() as server:
     until_refused(lambda i: load("TINY", folder, urls=[server.url]))
 assert not (folder / "TINY.zip").exists()
-print(sorted(p.name for p in folder.rglob(".part-*")))
+print(sorted(p.name for p in folder.rglob(".fgw_jax-part-*")))
 """
 
 
