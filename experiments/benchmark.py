@@ -33,7 +33,7 @@ def chosen(arguments: Sequence[str]) -> str:
 def load(name: str) -> Any:
     """The module of a suite."""
     if name not in SUITES:
-        raise InputError(f"suite: {name!r} is not one of {', '.join(SUITES)}")
+        raise InputError(f"suite: {name!r} is not one of {', '.join(SUITES)}; choose one")
     try:
         return importlib.import_module(f"experiments.benchmarks.{name}")
     except ModuleNotFoundError as error:
@@ -46,7 +46,7 @@ def load(name: str) -> Any:
 
 def launch(arguments: Sequence[str]) -> None:
     """Define the flags of the suite and run it."""
-    with flags.usage_errors(absl_flags.FLAGS):
+    with flags.usage_errors(absl_flags.FLAGS, "suite"):
         suite = load(chosen(arguments))
 
     def define(values: absl_flags.FlagValues) -> None:

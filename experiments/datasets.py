@@ -10,19 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from absl import app, flags
+from absl import flags as absl_flags
 
+from experiments import flags
 from fgw_jax import buckets
 from fgw_jax.datasets import Dataset, load, loader, registry
-
-_DATA_DIR = flags.DEFINE_string(
-    "data_dir", None, "Folder of datasets; by default FGW_JAX_DATA, or the download cache."
-)
-_NAMES = flags.DEFINE_list("names", None, "Datasets to show; by default all of the registry.")
-_DOWNLOAD = flags.DEFINE_bool("download", False, "Fetch datasets that the folder does not hold.")
-_MAX_SHAPES = flags.DEFINE_integer("max_shapes", 8, "Padded shapes a dataset may have.", 1)
-_NUM_PAIRS = flags.DEFINE_integer("num_pairs", 1000, "Random pairs for the pair columns.", 1)
-_SEED = flags.DEFINE_integer("seed", 0, "Seed of the random pairs.")
+from fgw_jax.errors import check
 
 COLUMNS = ("graphs", "avg nodes", "med nodes", "avg edges", "med edges", "feat dim", "classes")
 
@@ -96,12 +89,27 @@ def find(names: Sequence[str], data_dir: str | None, download: bool) -> list[Dat
     return [load(name, data_dir) for name in here]
 
 
-def main(argv: Sequence[str]) -> None:
+def define(values: absl_flags.FlagValues) -> None:
+    """Flags of this binary alone."""
+    absl_flags.DEFINE_list(
+        "names", None, "Datasets to show (default: all of the registry).", flag_values=values
+    )
+    absl_flags.DEFINE_bool(
+        "download", False, "Fetch datasets that the folder does not hold.", flag_values=values
+    )
+    absl_flags.DEFINE_integer(
+        "max_shapes", 8, "Padded shapes a dataset may have.", 1, flag_values=values
+    )
+    absl_flags.DEFINE_integer(
+        "num_pairs", 1000, "Random pairs for the pair columns.", 1, flag_values=values
+    )
+
+
+def main(values: absl_flags.FlagValues) -> None:
     """Print both tables."""
-    del argv
-    found = find(_NAMES.value or registry.names(), _DATA_DIR.value, _DOWNLOAD.value)
-    if not found:
-        raise app.UsageError("no dataset found: pass --data_dir=FOLDER, or --download")
+    with flags.usage_errors(values):
+        found = find(values.names or registry.names(), values.data_dir, values.download)
+        check(len(found) > 0, "data_dir: no dataset found; pass --data_dir=FOLDER, or --download")
     rows = []
     for data in found:
         ours, paper = statistics(data), PAPER.get(data.name)
@@ -120,13 +128,13 @@ def main(argv: Sequence[str]) -> None:
     rows = []
     for data in found:
         sizes = np.array([graph.num_nodes for graph in data.graphs])
-        chosen, wastes = bucket_row(sizes, _MAX_SHAPES.value, _NUM_PAIRS.value, _SEED.value)
+        chosen, wastes = bucket_row(sizes, values.max_shapes, values.num_pairs, values.seed)
         shown = " ".join(map(str, chosen))
         rows.append((data.name, shown, *(f"{waste:.2f}" for waste in wastes)))
-    print(f"Buckets: padded over unpadded work with at most {_MAX_SHAPES.value} shapes\n")
+    print(f"Buckets: padded over unpadded work with at most {values.max_shapes} shapes\n")
     pairs = ("pairs: square", "by both sizes", "larger first")
     print(table(("dataset", "sizes", "n^3", "powers of two", *pairs), rows))
 
 
 if __name__ == "__main__":
-    app.run(main)
+    flags.launch(main, ["data_dir", "seed"], define)

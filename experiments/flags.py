@@ -10,6 +10,7 @@ side by side::
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -19,9 +20,15 @@ from typing import Any
 from absl import app, logging
 from absl import flags as absl_flags
 
-from fgw_jax.errors import DataError, InputError
+from fgw_jax import augment as methods
+from fgw_jax import storage
+from fgw_jax.datasets import registry
+from fgw_jax.errors import DataError, FgwJaxError, InputError, check
+from fgw_jax.training.settings import BACKBONES
 
 WRONG = 2  #: exit code of a usage error
+FAILED = 1  #: exit code of work that data or disk did not let happen
+INTERRUPTED = 130  #: exit code of a run stopped by the user
 
 _METHODS = (
     "vanilla, dropedge, dropnode, mmixup, ifmixup, gmixup, fgwmixup, fgwmixup_star; also "
@@ -99,6 +106,16 @@ _SHARED: dict[str, tuple[str, Any, str]] = {
     ),
 }  # fmt: skip
 
+_LARGE = 2**31
+_DATASET_FLAGS = ("dataset", "datasets", "names")
+#: flags that name one of these, or several, in every binary that has them
+_NAMES_OF = {
+    "backbone": BACKBONES,
+    "backbones": BACKBONES,
+    "augments": tuple(methods.METHODS),
+    "methods": tuple(methods.METHODS),
+}
+
 PROTOCOL = tuple(_SHARED)[: tuple(_SHARED).index("data_dir")]
 METHOD = ("alpha", "beta_k", "ratio", "step_size", "size", "start")
 TRAINING = ("num_layers", "hidden", "epochs", "batch_size", "learning_rate")
@@ -137,40 +154,88 @@ def launch(
     def start(argv: Sequence[str]) -> None:
         del argv
         logging.set_verbosity(logging.WARNING)  # JAX tells which accelerators it did not find
-        try:
+        with _failures():
             main(absl_flags.FLAGS)
-        except KeyboardInterrupt:
-            # Threads inside compiled code would be waited for; what is done is on disk already.
-            print("\nstopped; the same command goes on where it was", file=sys.stderr, flush=True)
-            os._exit(130)
 
-    app.run(start, flags_parser=_parse)
+    app.run(start, flags_parser=lambda argv: parse(absl_flags.FLAGS, argv))
 
 
-def _parse(argv: Sequence[str]) -> list[str]:
-    with usage_errors(absl_flags.FLAGS):
+def parse(values: absl_flags.FlagValues, argv: Sequence[str]) -> list[str]:
+    """Read a command line; wrong flags end the program before anything is loaded or made."""
+    with usage_errors(values):
         try:
-            rest = absl_flags.FLAGS(argv)
+            rest = values(argv)
         except absl_flags.Error as error:
-            raise InputError(str(error).removeprefix("flag ")) from error
+            told = str(error).removeprefix("flag ")
+            raise InputError(f"{told}; --help describes every flag") from error
         if len(rest) > 1:
             raise InputError(
                 f"{' '.join(rest[1:])}: not a flag; write --name=value (--help lists them)"
             )
-    return rest
+        for name in values:
+            if values[name].present:
+                _check(name, values[name].value)
+    return list(rest)
+
+
+def _check(name: str, value: Any) -> None:
+    """What holds for a flag of that name in every binary; the library checks the rest."""
+    if isinstance(value, float):
+        check(math.isfinite(value), f"{name}: {value} is not a finite number; give one")
+    elif isinstance(value, int):
+        check(abs(value) < _LARGE, f"{name}: {value} is too large; stay below {_LARGE}")
+    for word in value if isinstance(value, list) else [value]:
+        check(word != "", f"{name}: nothing was given; give a value, or leave the flag out")
+        if name in _NAMES_OF:
+            known = _NAMES_OF[name]
+            check(word in known, f"{name}: no such name {word!r}; use {', '.join(known)}")
+        if name in _DATASET_FLAGS and word != "SYNTHETIC":
+            try:
+                registry.find(word)
+            except InputError as error:
+                raise InputError(f"{name}: {str(error).removeprefix('name: ')}") from error
+    if name in ("alpha", "label_noise"):
+        check(0 <= value <= 1, f"{name}: {value} is not from 0 to 1; give a share")
+    if name == "seed":
+        check(value >= 0, f"seed: {value} is negative; give a number from 0")
+    if name in ("data_dir", "compilation_cache") and os.path.exists(value):
+        check(os.path.isdir(value), f"{name}: {value} is not a folder; give one")
 
 
 @contextlib.contextmanager
-def usage_errors(values: absl_flags.FlagValues) -> Iterator[None]:
-    """Around what is checked before any work: our own errors end the program with code 2."""
+def usage_errors(values: absl_flags.FlagValues, *early: str) -> Iterator[None]:
+    """Around what is checked before any work: our own errors end the program with code 2.
+
+    ``early`` are flags that are not defined yet.
+    """
     try:
         yield
     except (InputError, DataError) as error:
         message = str(error)
         # Messages of the library name an argument first; on a command line it is a flag.
-        dashes = "--" if message.split(":")[0] in list(values) else ""
+        dashes = "--" if message.split(":")[0] in (*values, *early) else ""
         print(f"wrong use: {dashes}{message}", file=sys.stderr)
         sys.exit(WRONG)
+
+
+@contextlib.contextmanager
+def _failures() -> Iterator[None]:
+    """Around the work itself: what the data or the disk is to blame for ends in words, code 1."""
+    try:
+        yield
+    except FgwJaxError as error:
+        print(f"failed: {error}", file=sys.stderr)
+        sys.exit(FAILED)
+    except KeyboardInterrupt:
+        # Threads inside compiled code would be waited for; what is done is on disk already.
+        print("\nstopped; the same command goes on where it was", file=sys.stderr, flush=True)
+        os._exit(INTERRUPTED)
+    except OSError as error:
+        if error.filename is None and error.errno not in storage.OF_THE_DISK:
+            raise
+        told = f"failed: {error}; make room or allow access, then run again: what is done is kept"
+        print(told, file=sys.stderr)
+        sys.exit(FAILED)
 
 
 def protocol(values: absl_flags.FlagValues) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from absl import flags as absl_flags
 
 from experiments import flags
 from fgw_jax import datasets, mixups, plot
+from fgw_jax.errors import check
 
 SHARED = ("dataset", "seed", "data_dir", "out", "compilation_cache")
 
@@ -28,10 +29,16 @@ def main(values: absl_flags.FlagValues) -> None:
     with flags.usage_errors(values):
         out = flags.out_folder(values)
         data = datasets.load(values.dataset, values.data_dir)
+        kept = [i for i, graph in enumerate(data.graphs) if graph.num_nodes <= values.max_nodes]
+        labels = np.asarray(data.labels)[kept]
+        check(
+            labels.ndim == 1 and {0, 1} <= set(labels.tolist()),
+            f"max_nodes: of graphs with at most {values.max_nodes} nodes there are none of two "
+            "classes; raise it, or choose another dataset",
+        )
     flags.use_compilation_cache(values.compilation_cache)
-    small = data[[i for i, g in enumerate(data.graphs) if g.num_nodes <= values.max_nodes]]
+    small = data[kept]
     rng = np.random.default_rng(values.seed)
-    labels = np.asarray(small.labels)
     first, second = (rng.choice(np.flatnonzero(labels == c), values.num_pairs) for c in (0, 1))
     lams = rng.uniform(0.2, 0.8, values.num_pairs)
     left, right = ([small.graphs[i] for i in side] for side in (first, second))

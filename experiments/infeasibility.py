@@ -109,7 +109,9 @@ def main(values: absl_flags.FlagValues) -> None:
     """Solve the pairs by every solver, print the table, write a line."""
     with flags.usage_errors(values):
         check(0 <= values.alpha <= 1, f"alpha: {values.alpha} is not from 0 to 1")
-        check(values.step_size > 0, f"step_size: {values.step_size} must be above 0")
+        check(
+            values.step_size > 0, f"step_size: {values.step_size} must be above 0; 1 is the paper's"
+        )
         out = flags.out_folder(values)
         if values.reference == "pot" and importlib.util.find_spec("ot") is None:
             raise InputError("reference: POT is not installed; pip install POT, or use strict")

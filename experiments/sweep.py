@@ -26,6 +26,8 @@ from fgw_jax.errors import check
 from fgw_jax.training import cost, protocol, results
 from fgw_jax.training.summary import Lines
 
+_LAYOUT = ("datasets", "backbones", "augments", "tune", "num_shards", "shard", "max_folds")
+
 
 def main(values: absl_flags.FlagValues) -> None:
     """List the runs of a table and do them."""
@@ -36,6 +38,9 @@ def main(values: absl_flags.FlagValues) -> None:
         check(values.table in known, f"table: no such table; choose from {', '.join(known)}")
         overrides = sweeps.overrides(values)
         protocol.shard([], values.num_shards, values.shard)
+        protocol.jobs([], values.max_folds)
+        if values.table in sweeps.COMMANDS:
+            _refuse_unused(values)
     flags.use_compilation_cache(values.compilation_cache)
     if values.table in sweeps.COMMANDS:
         sys.exit(_command(values))
@@ -62,6 +67,16 @@ def main(values: absl_flags.FlagValues) -> None:
         print(f"{plan.waiting} cells wait for batch sizes and learning rates to be chosen; ")
         print("run again when all shards have done theirs")
     print(f"lines: {store.path}; python -m experiments.tables --results={store.path} shows them")
+
+
+def _refuse_unused(values: absl_flags.FlagValues) -> None:
+    """A table with a binary of its own reads none of the flags that lay out runs."""
+    for name in (*sweeps.OVERRIDES, "seed", *_LAYOUT):
+        check(
+            not values[name].present,
+            f"{name}: --table={values.table} has no use for it; leave it out, or give it to "
+            f"python -m {sweeps.COMMANDS[values.table][0]}",
+        )
 
 
 def _command(values: absl_flags.FlagValues) -> int:

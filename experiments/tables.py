@@ -20,6 +20,7 @@ import numpy as np
 from absl import flags as absl_flags
 
 from experiments import flags, paper, sweeps
+from fgw_jax.errors import check
 from fgw_jax.training import results
 from fgw_jax.training.settings import METHOD_OPTIONS, Settings
 from fgw_jax.training.summary import Lines, Summary, paired_test
@@ -232,8 +233,9 @@ def main(values: absl_flags.FlagValues) -> None:
         names = values.table or [name for name in sweeps.TABLES if name != "combinations"]
         tables = [sweeps.chosen(values, name) for name in names]
         out = flags.out_folder(values)
-        records = results.load(values.results)
         overrides = sweeps.overrides(values)
+        check(len(values.results) > 0, "results: names no file; give at least one")
+        records = results.load(values.results)
     lines = Lines(records)
     texts, tex = [], []
     for table in tables:

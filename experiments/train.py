@@ -8,6 +8,7 @@ method (``--augment``). With ``--checkpoint=FILE`` a run that was stopped goes o
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import jax
@@ -16,7 +17,7 @@ from absl import flags as absl_flags
 
 from experiments import flags
 from fgw_jax import backbones, training
-from fgw_jax.errors import InputError
+from fgw_jax.errors import InputError, check
 from fgw_jax.training import protocol, settings
 
 _HEIGHT, _WIDTH = 10, 60
@@ -79,10 +80,12 @@ def main(values: absl_flags.FlagValues) -> None:
         if len(given["augment"]) != 1:
             raise InputError("augment: one split is trained with one method; name one")
         (run,) = settings.expand(**given)
+        last = run.resolved_folds - 1
+        check(0 <= values.fold <= last, f"fold: {values.fold} is not from 0 to {last}; choose one")
+        if values.checkpoint is not None and os.path.isdir(values.checkpoint):
+            raise InputError(f"checkpoint: {values.checkpoint} is a folder; give a file")
         bench = protocol.Workbench(values.data_dir)
         data, splits = bench.data(run.dataset), bench.splits(run)
-        if not 0 <= values.fold < len(splits):
-            raise InputError(f"fold: {values.fold} is not from 0 to {len(splits) - 1}")
     flags.use_compilation_cache(values.compilation_cache)
     split, numbers = splits[values.fold], run.resolved()
     make = training.Config.authors if values.authors else training.Config

@@ -31,7 +31,7 @@ from absl import flags as absl_flags
 from experiments import flags
 from experiments.benchmarks import peers
 from fgw_jax import Graph, Reference, Relaxed, Strict, datasets
-from fgw_jax.errors import DataError
+from fgw_jax.errors import DataError, check
 from fgw_jax.fgw import Schedule
 
 SHARED = ("dataset", "seed", "data_dir", "out", "compilation_cache")
@@ -292,11 +292,20 @@ def run(
     return tables
 
 
+def _counts(name: str, given: Sequence[str]) -> list[int]:
+    check(
+        len(given) > 0 and all(x.isascii() and x.isdigit() and 0 < int(x) < 10**6 for x in given),
+        f"{name}: {','.join(given)!r} are not whole numbers above 0; write 16,32",
+    )
+    return [int(x) for x in given]
+
+
 def main(values: absl_flags.FlagValues) -> None:
     """Run the parts asked for; write ``distance.md``, ``distance.json`` and ``distance.png``."""
     with flags.usage_errors(values):
         out = flags.out_folder(values)
-        sizes, batches = ([int(x) for x in given] for given in (values.sizes, values.batches))
+        sizes, batches = (_counts(name, getattr(values, name)) for name in ("sizes", "batches"))
+        check(values.budget > 0, f"budget: {values.budget} must be above 0; 6e8 takes minutes")
     flags.use_compilation_cache(values.compilation_cache)
     try:
         data = datasets.load(values.dataset, values.data_dir)

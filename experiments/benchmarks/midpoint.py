@@ -26,6 +26,7 @@ from experiments.benchmarks import peers
 from experiments.benchmarks.distance import markdown
 from fgw_jax import Graph, Relaxed, Strict, augment, datasets, mixups, streaming
 from fgw_jax.buckets import grid_size
+from fgw_jax.errors import check
 from fgw_jax.graphs import Batch
 from fgw_jax.midpoint import barycenter, descent, starts
 from fgw_jax.midpoint.mixups import aligner
@@ -317,6 +318,7 @@ def define(values: absl_flags.FlagValues) -> None:
 def main(values: absl_flags.FlagValues) -> None:
     """Run the tables asked for and write ``midpoint.md``."""
     with flags.usage_errors(values):
+        check(len(values.datasets) > 0, "datasets: names none; give at least one")
         out = flags.out_folder(values)
     flags.use_compilation_cache(values.compilation_cache)
     parts = [f"alpha {ALPHA}, seed {values.seed}, {jax.default_backend()}, jax {jax.__version__}"]

@@ -11,6 +11,7 @@ Compilation is timed apart. Ours also scores the validation set in every epoch.
 from __future__ import annotations
 
 import dataclasses
+import importlib.util
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -23,6 +24,7 @@ from experiments import flags
 from fgw_jax import backbones, datasets
 from fgw_jax.augment.base import Augmentation
 from fgw_jax.datasets import Dataset
+from fgw_jax.errors import InputError, check
 from fgw_jax.training import Config, step
 from fgw_jax.training.config import Numbers
 from fgw_jax.training.folds import Folds
@@ -230,6 +232,11 @@ def define(values: absl_flags.FlagValues) -> None:
 
 def main(values: absl_flags.FlagValues) -> None:
     """Print the table."""
+    with flags.usage_errors(values):
+        check(len(values.datasets) > 0, "datasets: names none; give at least one")
+        check(len(values.backbones) > 0, "backbones: names none; give at least one")
+        if values.peer and importlib.util.find_spec("torch_geometric") is None:
+            raise InputError("peer: torch_geometric is not installed; install it, or give --nopeer")
     run(
         values.datasets,
         values.backbones,

@@ -7,6 +7,7 @@ processes that meet write the same content, whole or not at all, so the later on
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import hashlib
 import json
@@ -19,6 +20,7 @@ import jax
 import numpy as np
 
 import fgw_jax
+from fgw_jax import storage
 from fgw_jax.datasets.dataset import Dataset
 from fgw_jax.errors import DataError
 
@@ -34,16 +36,13 @@ def remember(
 
     A damaged file is made again.
     """
-    folder = Path(folder)
-    path = folder / f"{digest(method, key, train)}.npz"
-    if path.exists():
-        try:
+    path = Path(folder) / f"{digest(method, key, train)}.npz"
+    if os.path.exists(path):
+        with contextlib.suppress(DataError):
             return Dataset.load(path)
-        except DataError:
-            path.unlink(missing_ok=True)
+    storage.check_writable(path)  # before the work, not after it
     made = make()
-    folder.mkdir(parents=True, exist_ok=True)
-    made.save(path)
+    made.save(path)  # in the place of a damaged one, if there was one
     return made
 
 

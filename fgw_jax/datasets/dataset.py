@@ -7,15 +7,13 @@ import hashlib
 import json
 import operator
 import os
-import tempfile
-import zipfile
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fgw_jax import storage
 from fgw_jax.errors import DataError, InputError, check
 from fgw_jax.graphs import Graph
 
@@ -219,7 +217,6 @@ class Dataset:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write one npz file (no pickle), whole or not at all."""
-        path = Path(path)
         meta = {
             "format": _FORMAT,
             "name": self.name,
@@ -237,14 +234,8 @@ class Dataset:
             )
         if self.split is not None:
             arrays |= {f"split_{part}": getattr(self.split, part) for part in _SPLIT_PARTS}
-        handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
-            os.replace(temporary, path)
-        except BaseException:
-            os.unlink(temporary)
-            raise
+        with storage.whole_file(path) as file:
+            np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Dataset:
@@ -272,7 +263,9 @@ class Dataset:
             )
         except FileNotFoundError as error:
             raise DataError(f"{path}: no such file; write one with Dataset.save") from error
-        except (KeyError, TypeError, ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
+        except DataError:
+            raise
+        except Exception as error:  # numpy and zipfile raise many kinds on a damaged file
             raise DataError(
                 f"{path}: not a file of Dataset.save, or damaged ({error}); save it again"
             ) from error

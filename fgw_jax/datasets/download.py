@@ -4,17 +4,35 @@ from __future__ import annotations
 
 import os
 import shutil
-import tempfile
 import time
 import urllib.parse
 import urllib.request
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
+from fgw_jax import storage
 from fgw_jax.errors import DataError
 
 T = TypeVar("T")
+_LARGEST = 4 << 30  # bytes, far beyond any dataset of the registry
+
+
+class _Bounded:
+    """A file that takes only so much, for servers that never end."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+
+    def write(self, data: bytes) -> int:
+        """Append, up to the bound."""
+        if self._file.tell() + len(data) > _LARGEST:
+            raise DataError(f"more than {_LARGEST} bytes, which no dataset has")
+        return self._file.write(data)
+
+    def flush(self) -> None:
+        """Hand on."""
+        self._file.flush()
 
 
 def fetch(
@@ -42,8 +60,8 @@ def fetch(
     failures = []
     try:
         destination.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=".download-", dir=destination.parent) as folder:
-            part = Path(folder) / destination.name
+        with storage.scratch(destination.parent) as folder:
+            part = folder / destination.name
             for url in urls:
                 try:
                     _retry(url, part, timeout, attempts)
@@ -55,8 +73,8 @@ def fetch(
                 return result
     except OSError as error:
         raise DataError(
-            f"{destination.parent}: cannot be written to ({error}); "
-            "pass a data_dir of your own, or set FGW_JAX_CACHE"
+            f"{destination.parent}: cannot be written to ({error}); make room there, pass a "
+            "data_dir of your own, or set FGW_JAX_CACHE"
         ) from error
     raise DataError(
         f"{destination.name}: no address gave a good copy:\n  "
@@ -77,6 +95,8 @@ def _retry(url: str, part: Path, timeout: float, attempts: int) -> None:
         try:
             return _get(url, part, timeout)
         except (OSError, ValueError) as error:  # every error of requests is an OSError
+            if getattr(error, "errno", None) in storage.OF_THE_DISK:
+                raise  # not the fault of the address
             status = getattr(getattr(error, "response", None), "status_code", 0)
             # The server's "no" (404, 403) stands; only its troubles (5xx) and the network's pass.
             if attempt == attempts or 400 <= status < 500:
@@ -89,7 +109,7 @@ def _get(url: str, part: Path, timeout: float) -> None:
         shutil.copyfile(urllib.request.url2pathname(urllib.parse.urlparse(url).path), part)
         return
     with part.open("wb") as file:
-        _pooch().HTTPDownloader(timeout=timeout)(url, file, None)
+        _pooch().HTTPDownloader(timeout=timeout)(url, _Bounded(file), None)
 
 
 def _pooch() -> Any:

@@ -10,7 +10,9 @@ from __future__ import annotations
 import dataclasses
 import gzip
 import io
+import itertools
 import stat
+import struct
 import zipfile
 import zlib
 from pathlib import Path, PurePosixPath
@@ -21,6 +23,12 @@ import numpy as np
 from fgw_jax.errors import DataError
 
 _LARGEST = 4 << 30  # bytes
+#: what zipfile and gzip raise on damaged input; struct.error where a header is cut short
+_DAMAGE = (
+    OSError, EOFError, ValueError, IndexError, RuntimeError, struct.error, zlib.error,
+    zipfile.BadZipFile,
+)  # fmt: skip
+_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _REMEDY = "get the dataset again, or correct the file"
 
 
@@ -49,8 +57,9 @@ class Table:
         """Raise a :class:`DataError` that names the first line of ``bad_rows`` ``[rows]``."""
         if bad_rows.any():
             row = int(np.argmax(bad_rows))
-            lines = [i for i, line in enumerate(self.text.split(b"\n"), 1) if line.strip()]
-            raise DataError(f"{self.where}, line {lines[row]}: {reason}; {_REMEDY}")
+            lines = (i for i, line in enumerate(io.BytesIO(self.text), 1) if line.strip())
+            number = next(itertools.islice(lines, row, None))
+            raise DataError(f"{self.where}, line {number}: {reason}; {_REMEDY}")
 
     def expect_rows(self, count: int, what: str) -> None:
         """Raise a :class:`DataError` unless there are ``count`` rows, one for each ``what``."""
@@ -85,10 +94,10 @@ class Files:
         try:
             data = self._read(self._root + name)
             return gunzip(data) if data is not None and name.endswith(".gz") else data
-        except (OSError, EOFError, RuntimeError, NotImplementedError, zlib.error) as error:
-            raise DataError(f"{self._where(name)}: cannot be read ({error}); {_REMEDY}") from error
         except zipfile.BadZipFile as error:
             raise DataError(f"{self._where(name)}: damaged ({error}); {_REMEDY}") from error
+        except _DAMAGE as error:
+            raise DataError(f"{self._where(name)}: cannot be read ({error}); {_REMEDY}") from error
 
     def table(self, name: str, dtype: Any, columns: int | None = None) -> Table:
         """Read a table of comma-separated numbers; see :func:`parse`."""
@@ -105,7 +114,11 @@ class Files:
     def _read(self, name: str) -> bytes | None:
         if self.path.is_dir():
             file = self.path / name
-            return file.read_bytes() if file.is_file() else None
+            if not file.is_file():
+                return None
+            if file.stat().st_size > _LARGEST:
+                raise OSError(f"more than {_LARGEST} bytes")
+            return file.read_bytes()
         if name not in self._sizes:
             return None
         with zipfile.ZipFile(self.path) as archive:
@@ -143,7 +156,7 @@ def parse(data: bytes, where: str, dtype: Any, columns: int | None = None) -> Ta
     try:
         values = np.loadtxt(io.BytesIO(text), dtype, delimiter=",", comments=None, ndmin=2)
     except ValueError:
-        values = _parse_line_by_line(text, where, dtype)
+        values = _parse_slowly(text, where, dtype)
     if columns is not None and values.shape[1] != columns:
         raise DataError(f"{where}: {values.shape[1]} columns, expected {columns}; {_REMEDY}")
     table = Table(values, where, text)
@@ -151,30 +164,36 @@ def parse(data: bytes, where: str, dtype: Any, columns: int | None = None) -> Ta
     return table
 
 
-def _parse_line_by_line(text: bytes, where: str, dtype: Any) -> np.ndarray:
-    """The slow way: finds the line at fault, and reads whole numbers written as ``1.0``."""
+def _parse_slowly(text: bytes, where: str, dtype: Any) -> np.ndarray:
+    """Names the line at fault; where none is, these are whole numbers written as ``1.0``."""
     whole = np.issubdtype(dtype, np.integer)
-    rows: list[list[float]] = []
-    for number, line in enumerate(text.split(b"\n"), 1):
+    columns = 0
+    for number, line in enumerate(io.BytesIO(text), 1):
         if not line.strip():
             continue
         here = f"{where}, line {number}"
-        row: list[float] = []
-        for field in line.split(b","):
-            shown = field.decode("ascii", "backslashreplace").strip()[:40]
+        fields = line.split(b",")
+        for field in fields:
+            shown = field[:40].decode("ascii", "backslashreplace").strip()
             try:
-                value = float(shown)
+                value = float(field)
             except ValueError as error:
                 raise DataError(f"{here}: {shown!r} is not a number; {_REMEDY}") from error
             if whole and not (value.is_integer() and abs(value) < 2**53):
                 raise DataError(f"{here}: {shown!r} is not a whole number; {_REMEDY}")
-            row.append(value)
-        if rows and len(row) != len(rows[0]):
+        columns = columns or len(fields)
+        if len(fields) != columns:
             raise DataError(
-                f"{here}: {len(row)} columns where the lines above have {len(rows[0])}; {_REMEDY}"
+                f"{here}: {len(fields)} columns where the lines above have {columns}; {_REMEDY}"
             )
-        rows.append(row)
-    return np.asarray(rows).astype(dtype)
+    try:
+        # Read as floats only now, so that a large file is never held as Python numbers.
+        lines = (line for line in io.BytesIO(text) if line.strip())
+        values = np.loadtxt(lines, np.float64, delimiter=",", comments=None, ndmin=2)
+    except ValueError as error:
+        told = str(error)[:200]
+        raise DataError(f"{where}: not a table of numbers ({told}); {_REMEDY}") from error
+    return values.astype(dtype)
 
 
 def _bound(packed: int) -> int:
@@ -187,14 +206,19 @@ def _checked_members(path: Path) -> dict[str, int]:
     try:
         with zipfile.ZipFile(path) as archive:
             members = archive.infolist()
-    except (OSError, zipfile.BadZipFile, ValueError) as error:
+    except _DAMAGE as error:
         raise DataError(f"{path}: not a zip, or cut short ({error}); {_REMEDY}") from error
     for member in members:
+        if not member.filename or member.compress_type not in _METHODS:
+            raise DataError(
+                f"{path}: the member {member.filename[:80]!r} has no name, or is packed by a "
+                f"method other than deflate; {_REMEDY}"
+            )
         inside = PurePosixPath(member.filename)
         escapes = inside.is_absolute() or ".." in inside.parts or "\\" in member.filename
         if escapes or ":" in member.filename or stat.S_ISLNK(member.external_attr >> 16):
             raise DataError(
-                f"{path}: the member {member.filename!r} points outside the archive; "
+                f"{path}: the member {member.filename[:80]!r} points outside the archive; "
                 "do not use this file, get it from the publisher"
             )
     total = sum(m.file_size for m in members)

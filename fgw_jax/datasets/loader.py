@@ -79,33 +79,42 @@ def load(
             _verify(entry, raw, path)
         return raw
 
-    path = locate(entry, data_dir)
-    if path is not None:
-        raw = read(path)
-    else:
-        folder = download.cache_dir() if data_dir is None else Path(data_dir)
-        destination = folder / f"{entry.folders[0]}.zip"
-        try:
-            addresses = [urls] if isinstance(urls, str) else urls or entry.urls
-            raw = download.fetch(addresses, destination, read, timeout=timeout)
-        except DataError as error:
-            raise DataError(f"{error}{registry.suggest(name)}") from error
-    if entry.kind == "ogb":
-        kept, features = raw, ogb.ENCODINGS[encoding](raw)
-    else:
-        kept, features = tu.preprocess(raw, max_degree)
-    graphs = build(kept.sizes, kept.edges, features, structure, measure)
-    return Dataset(graphs, raw.labels, name=entry.name, split=raw.split)
+    try:
+        path = locate(entry, data_dir)
+        if path is not None:
+            raw = read(path)
+        else:
+            folder = download.cache_dir() if data_dir is None else Path(data_dir)
+            destination = folder / f"{entry.folders[0]}.zip"
+            try:
+                addresses = [urls] if isinstance(urls, str) else urls or entry.urls
+                raw = download.fetch(addresses, destination, read, timeout=timeout)
+            except DataError as error:
+                raise DataError(f"{error}{registry.suggest(name)}") from error
+        if entry.kind == "ogb":
+            kept, features = raw, ogb.ENCODINGS[encoding](raw)
+        else:
+            kept, features = tu.preprocess(raw, max_degree)
+        graphs = build(kept.sizes, kept.edges, features, structure, measure)
+        return Dataset(graphs, raw.labels, name=entry.name, split=raw.split)
+    except MemoryError as error:
+        raise DataError(
+            f"{name}: its files ask for more memory than there is ({error}); get the dataset "
+            "again, or build a Dataset of a part of it"
+        ) from error
 
 
 def locate(entry: Entry, data_dir: str | os.PathLike[str] | None) -> Path | None:
     """The folder or zip of a dataset in the folders :func:`load` searches, or ``None``."""
     for place in _places(data_dir):
-        if place.exists() and not place.is_dir():
+        # os.path answers "no" where Path raises: below a folder one may not enter.
+        if os.path.exists(place) and not os.path.isdir(place):
             raise DataError(f"data_dir: {place} is not a folder; pass the folder that holds it")
+        if os.path.exists(place) and not os.access(place, os.R_OK | os.X_OK):
+            raise DataError(f"data_dir: {place} cannot be read; allow it, or pass another folder")
         for folder in entry.folders:
             for path in (place / folder, place / f"{folder}.zip"):
-                if path.is_dir() or (path.suffix == ".zip" and path.is_file()):
+                if os.path.isdir(path) or (path.suffix == ".zip" and os.path.isfile(path)):
                     return path
     return None
 

@@ -31,10 +31,13 @@ def read(path: Path) -> Raw:
     num_edges.expect_rows(count, "graphs")
     num_edges.refuse(num_edges.column() < 0, "a negative number of edges")
     atoms = files.table("raw/node-feat.csv.gz", np.int64)
+    # Before any sum of them, which huge numbers would wrap around.
+    sizes.refuse(sizes.column() > len(atoms), "more nodes than raw/node-feat.csv.gz has lines")
     num_nodes = int(sizes.column().sum())
     atoms.expect_rows(num_nodes, "nodes in raw/num-node-list.csv.gz")
 
     table = files.table("raw/edge.csv.gz", np.int64, 2)
+    num_edges.refuse(num_edges.column() > len(table), "more edges than raw/edge.csv.gz has lines")
     table.expect_rows(int(num_edges.column().sum()), "edges in raw/num-edge-list.csv.gz")
     owner = np.repeat(np.arange(count), num_edges.column())
     size = sizes.column()[owner][:, None]

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import os
 
 import numpy as np
 
 from fgw_jax import structure as structures
 from fgw_jax.datasets.dataset import Split
+from fgw_jax.errors import DataError
 from fgw_jax.graphs import Graph
 from fgw_jax.inputs import float_dtype
 
@@ -66,6 +68,7 @@ def one_hot(columns: np.ndarray) -> np.ndarray:
     """
     widths = columns.max(0) + 1
     starts = np.concatenate([[0], np.cumsum(widths)])
+    check_memory(len(columns) * int(starts[-1]), "one-hot features")
     out = np.zeros((len(columns), starts[-1]), float_dtype())
     np.put_along_axis(out, columns + starts[:-1], 1, axis=1)
     return out
@@ -92,6 +95,7 @@ def build(
     structure ``"adjacency"`` is that same view.
     """
     dtype = float_dtype()
+    check_memory(int((sizes**2).sum()), "dense adjacencies")
     starts = np.concatenate([[0], np.cumsum(sizes)])
     corners = np.concatenate([[0], np.cumsum(sizes**2)])
     owner = np.searchsorted(starts, edges[:, 0], side="right") - 1
@@ -99,7 +103,12 @@ def build(
     flat = np.zeros(corners[-1], dtype)
     flat[corners[owner] + u * sizes[owner] + v] = 1
     flat[corners[owner] + v * sizes[owner] + u] = 1
-    features = features.astype(dtype, copy=False)
+    with np.errstate(over="ignore"):  # what float32 cannot hold is refused
+        features = features.astype(dtype, copy=False)
+    if not np.isfinite(features).all():
+        raise DataError(
+            f"features: a number is beyond what {dtype} holds; correct the file, or enable float64"
+        )
     weights = np.repeat((1 / sizes).astype(dtype), sizes)
     mask = np.ones(starts[-1], bool)
     graphs = []
@@ -115,6 +124,20 @@ def build(
             mu = structures.measure(measure, adjacency, real)
         graphs.append(Graph(matrix, features[nodes], mu, adjacency, real))
     return graphs
+
+
+def check_memory(entries: int, what: str) -> None:
+    """Refuse arrays larger than this machine before any of it is touched.
+
+    A few kilobytes of a packed file are enough to ask for them: a graph of 100,000 nodes.
+    """
+    needed = entries * float_dtype().itemsize
+    there = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    if needed > there:
+        raise DataError(
+            f"{what}: would take {needed / 2**30:.1f} GiB where this machine has "
+            f"{there / 2**30:.1f}; get the dataset again, or build a Dataset of a part of it"
+        )
 
 
 def _digest(parts: list[np.ndarray | None]) -> str:

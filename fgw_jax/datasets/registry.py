@@ -42,7 +42,7 @@ def find(name: str) -> Entry:
     >>> find("ogbg_molhiv").name, find("REDDIT-BINARY").kind
     ('ogbg-molhiv', 'tu')
     """
-    if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_+-]*", name):
+    if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z0-9][\w+-]{0,99}", name, re.ASCII):
         raise InputError(f"name: {name!r} is not a dataset's name; pass one such as 'PROTEINS'")
     registry = _registry()
     kind, short = "tu", name

@@ -87,7 +87,7 @@ def preprocess(raw: Raw, max_degree: int = 500) -> tuple[Raw, np.ndarray]:
     else:
         features = one_hot(raw.node_labels)
     if raw.attributes is not None:
-        features = np.concatenate([features, raw.attributes.astype(features.dtype)], 1)
+        features = np.concatenate([features, raw.attributes], 1)
     kept = Raw(
         sizes=np.bincount(graph_of[keep], minlength=len(raw.sizes)),
         edges=new_number[raw.edges],

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ import flax.serialization
 import jax
 import numpy as np
 
+from fgw_jax import storage
 from fgw_jax.errors import DataError, InputError
 
 _FORMAT = "fgw_jax.checkpoint.1"
@@ -32,22 +32,12 @@ def save(path: str | os.PathLike[str], owner: str, content: Any) -> None:
     The file is written beside its place, brought to disk and renamed, so that a process killed at
     any moment leaves the old checkpoint or the new one.
     """
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
     leaves = {str(i): np.asarray(leaf) for i, leaf in enumerate(jax.tree.leaves(content))}
     data = flax.serialization.msgpack_serialize(
         {"format": _FORMAT, "owner": owner, "leaves": leaves}
     )
-    handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+    with storage.whole_file(path) as file:
+        file.write(data)
 
 
 def load(path: str | os.PathLike[str], owner: str, like: Any) -> Any | None:

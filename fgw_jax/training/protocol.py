@@ -43,7 +43,9 @@ def jobs(runs: Iterable[Settings], max_folds: int | None = None) -> list[Job]:
 
     Folds left out now can be done later without repeating the others.
     """
-    check(max_folds is None or max_folds >= 1, f"max_folds: {max_folds} must be at least 1")
+    check(
+        max_folds is None or max_folds >= 1, f"max_folds: {max_folds} must be at least 1; raise it"
+    )
     return [
         Job(settings, fold)
         for settings in runs
@@ -183,10 +185,11 @@ def missing(work: Sequence[Job], store: results.Store, bench: Workbench) -> list
 
 def shard(work: Sequence[Job], num_shards: int, index: int) -> list[Job]:
     """Every ``num_shards``-th fold, from the ``index``-th on: the part of one machine."""
-    check(num_shards >= 1, f"num_shards: {num_shards} must be at least 1")
+    check(num_shards >= 1, f"num_shards: {num_shards} must be at least 1; raise it")
     check(
         0 <= index < num_shards,
-        f"shard: {index} is not from 0 to {num_shards - 1}, with num_shards={num_shards}",
+        f"shard: {index} is not from 0 to {num_shards - 1}, with num_shards={num_shards}; "
+        "shards are counted from 0",
     )
     return list(work[index::num_shards])
 

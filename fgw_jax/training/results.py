@@ -9,6 +9,7 @@ already is not written again.
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import functools
 import hashlib
@@ -20,6 +21,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from fgw_jax import storage
 from fgw_jax.errors import DataError, InputError
 
 FORMAT = "fgw_jax.result.1"
@@ -116,7 +118,7 @@ class Store:
                 size = self._offset
             try:
                 if os.write(file, data) != len(data):
-                    raise DataError(f"{self.path}: the disk is full; make room and run again")
+                    raise OSError(errno.ENOSPC, "only a part of the line could be written")
                 os.fsync(file)
             except BaseException:
                 os.ftruncate(file, size)
@@ -126,25 +128,35 @@ class Store:
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[int]:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
         try:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            yield file
-        finally:
-            os.close(file)  # closing lets the lock go
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX)
+                yield file
+            finally:
+                os.close(file)  # closing lets the lock go
+        except OSError as error:
+            raise storage.unwritable(self.path, error) from error
 
     def _catch_up(self) -> None:
         """Read what was added since the last look; a missing file is an empty one."""
         try:
             file = os.open(self.path, os.O_RDONLY)
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             self._forget(None)
             return
+        except OSError as error:
+            raise self._unreadable(error) from error
         try:
             self._read(file)
+        except OSError as error:
+            raise self._unreadable(error) from error
         finally:
             os.close(file)
+
+    def _unreadable(self, error: OSError) -> DataError:
+        return DataError(f"{self.path}: cannot be read ({error}); give another file of results")
 
     def _read(self, file: int) -> None:
         state = os.fstat(file)
@@ -164,7 +176,7 @@ class Store:
             return None
         try:
             record = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             record = None
         if not isinstance(record, dict) or not isinstance(record.get("key"), str):
             raise DataError(
@@ -183,7 +195,7 @@ def load(paths: Iterable[str | os.PathLike[str]]) -> list[dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {}
     for path in paths:
         if not Path(path).is_file():
-            raise DataError(f"{path}: no such file of results; run an experiment with --out first")
+            raise DataError(f"results: no such file {path}; run an experiment with --out first")
         for record in Store(path).records():
             found.setdefault(record["key"], record)
     return list(found.values())

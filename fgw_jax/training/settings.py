@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -105,16 +106,23 @@ class Settings:
             )
         for name in ("beta_k", "step_size", "learning_rate", "ratio"):
             value = getattr(self, name)
-            check(value is None or value > 0, f"{name}: {value} must be above 0")
+            check(
+                value is None or (value > 0 and math.isfinite(value)),
+                f"{name}: {value} must be above 0 and finite; give such a number",
+            )
         for name in ("num_layers", "hidden", "epochs", "batch_size"):
             value = getattr(self, name)
-            check(value is None or value >= 1, f"{name}: {value} must be at least 1")
-        check(self.seed >= 0, f"seed: {self.seed} must be 0 or above")
+            check(value is None or value >= 1, f"{name}: {value} must be at least 1; raise it")
+        check(
+            0 <= self.seed < 2**32,
+            f"seed: {self.seed} is not from 0 to 2**32 - 1; give such a number",
+        )
         check(
             self.resolved_folds >= (1 if self.resolved_protocol == "scaffold" else 2),
             f"folds: {self.folds} is too few; use at least 2",
         )
         methods.check_compatible(self.augment, self.backbone)
+        self.method()  # the method's own checks, before any work
 
     @property
     def resolved_protocol(self) -> str:

@@ -53,7 +53,10 @@ def test_settings_that_resolve_alike_are_one_run():
         ({"folds": 1}, "folds: 1 is too few"),
         ({"epochs": 0}, "epochs: 0 must be at least 1"),
         ({"learning_rate": 0.0}, "learning_rate: 0.0 must be above 0"),
-        ({"seed": -1}, "seed: -1 must be 0 or above"),
+        ({"seed": -1}, "seed: -1 is not from 0 to"),
+        ({"seed": 2**32}, "seed: 4294967296 is not from 0 to"),
+        ({"learning_rate": float("inf")}, "learning_rate: inf must be above 0 and finite"),
+        ({"augment": "dropedge", "ratio": 1.5}, "ratio: 1.5 is not a share"),
         ({"augment": "ifmixup", "backbone": "graphormer"}, "no shortest paths"),
     ],
 )
