@@ -206,7 +206,6 @@ def main(values: absl_flags.FlagValues) -> None:
             f"backbone: no such name {values.backbone!r}; use {', '.join(PAPER_EPOCHS)}",
         )
         store = results.Store(flags.out_folder(values) / "measurements.jsonl")
-        flags.use_compilation_cache(values.compilation_cache)
         data = {n: datasets.load(n, values.data_dir) for n in values.datasets}
         folds = {n: first_fold(whole, values.seed) for n, whole in data.items()}
     key = jax.random.key(values.seed)

@@ -19,6 +19,8 @@ from typing import Any
 from absl import app, logging
 from absl import flags as absl_flags
 
+from experiments import compilations
+from fgw_jax import distributed
 from fgw_jax.errors import DataError, InputError
 
 WRONG = 2  #: exit code of a usage error
@@ -93,12 +95,25 @@ _SHARED: dict[str, tuple[str, Any, str]] = {
         "string", None,
         "Folder in which compiled programs are kept from one process to the next (default: none).",
     ),
+    "num_processes": (
+        "integer", None, "Processes that share the work, each started by this command.",
+    ),
+    "process_id": ("integer", None, "Number of this process, from 0."),
+    "coordinator_address": (
+        "string", "localhost:29511", "host:port of process 0, reachable by all.",
+    ),
+    "distributed": (
+        "bool", False,
+        "Let JAX find the other processes by itself (TPU pods, Slurm, MPI), instead of the three "
+        "flags above.",
+    ),
 }  # fmt: skip
 
 PROTOCOL = tuple(_SHARED)[: tuple(_SHARED).index("data_dir")]
 METHOD = ("alpha", "beta_k", "ratio", "step_size", "size", "start")
 TRAINING = ("num_layers", "hidden", "epochs", "batch_size", "learning_rate")
 PLACES = ("data_dir", "out", "compilation_cache")
+PROCESSES = ("num_processes", "process_id", "coordinator_address", "distributed")
 
 
 def define(names: Sequence[str], values: absl_flags.FlagValues, **defaults: Any) -> None:
@@ -116,15 +131,24 @@ def launch(
     extra: Callable[[absl_flags.FlagValues], None] | None = None,
     **defaults: Any,
 ) -> None:
-    """Define flags, parse the command line, call ``main``; ``extra`` defines the binary's own."""
-    define(names, absl_flags.FLAGS, **defaults)
+    """Define flags, parse the command line, call ``main``; ``extra`` defines the binary's own.
+
+    Every binary takes ``--compilation_cache``, and tells at its end what it compiled.
+    """
+    define(list(dict.fromkeys([*names, "compilation_cache"])), absl_flags.FLAGS, **defaults)
     if extra is not None:
         extra(absl_flags.FLAGS)
 
     def start(argv: Sequence[str]) -> None:
         del argv
         logging.set_verbosity(logging.WARNING)  # JAX tells which accelerators it did not find
+        counts = compilations.counts()
+        use_compilation_cache(absl_flags.FLAGS.compilation_cache)
+        if "num_processes" in absl_flags.FLAGS:
+            connect(absl_flags.FLAGS)
         main(absl_flags.FLAGS)
+        if distributed.is_first():
+            print(counts)
 
     app.run(start, flags_parser=_parse)
 
@@ -153,6 +177,17 @@ def usage_errors(values: absl_flags.FlagValues) -> Iterator[None]:
         dashes = "--" if message.split(":")[0] in list(values) else ""
         print(f"wrong use: {dashes}{message}", file=sys.stderr)
         sys.exit(WRONG)
+
+
+def connect(values: absl_flags.FlagValues) -> None:
+    """Join the other processes, if the flags name any."""
+    with usage_errors(values):
+        if values.distributed:
+            distributed.initialize()
+        elif values.num_processes is not None or values.process_id is not None:
+            distributed.initialize(
+                values.coordinator_address, values.num_processes, values.process_id
+            )
 
 
 def protocol(values: absl_flags.FlagValues) -> dict[str, Any]:

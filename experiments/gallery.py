@@ -28,7 +28,6 @@ def main(values: absl_flags.FlagValues) -> None:
     with flags.usage_errors(values):
         out = flags.out_folder(values)
         data = datasets.load(values.dataset, values.data_dir)
-    flags.use_compilation_cache(values.compilation_cache)
     small = data[[i for i, g in enumerate(data.graphs) if g.num_nodes <= values.max_nodes]]
     rng = np.random.default_rng(values.seed)
     labels = np.asarray(small.labels)

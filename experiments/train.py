@@ -83,7 +83,6 @@ def main(values: absl_flags.FlagValues) -> None:
         data, splits = bench.data(run.dataset), bench.splits(run)
         if not 0 <= values.fold < len(splits):
             raise InputError(f"fold: {values.fold} is not from 0 to {len(splits) - 1}")
-    flags.use_compilation_cache(values.compilation_cache)
     split, numbers = splits[values.fold], run.resolved()
     make = training.Config.authors if values.authors else training.Config
     result = training.fit(

@@ -297,7 +297,6 @@ def main(values: absl_flags.FlagValues) -> None:
     with flags.usage_errors(values):
         out = flags.out_folder(values)
         sizes, batches = ([int(x) for x in given] for given in (values.sizes, values.batches))
-    flags.use_compilation_cache(values.compilation_cache)
     try:
         data = datasets.load(values.dataset, values.data_dir)
     except DataError as error:

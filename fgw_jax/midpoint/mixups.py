@@ -139,7 +139,7 @@ def mixups(
         solver: as in :func:`mixup`.
         size: nodes of every midpoint, or one number for each; adaptive by default.
         start: as in :func:`mixup`.
-        key: as in :func:`mixup`; every pair gets a key of its own from it.
+        key: as in :func:`mixup`; every pair gets a key of its own from it. Or ``[N]`` keys.
         chunk_size: most pairs solved at once; by default a bound on memory.
         max_shapes: number of padded shapes fitted to these lists; by default a fixed grid.
         progress: show a bar.
@@ -182,7 +182,7 @@ def mixups(
         turned,
         np.asarray(alpha, dtype),
         solver,
-        None if key is None else jax.random.split(key, len(graphs1)),
+        None if key is None else _keys(key, len(graphs1)),
         alignments,
     )
     groups = streaming.pair_groups(
@@ -223,6 +223,12 @@ def _alignments(pool, first, second, alpha, solver, chunk_size, max_shapes) -> l
     )
     assert outs.plans is not None  # noqa: S101 - plans are kept by default
     return [outs.plans[k] for k in inverse]
+
+
+def _keys(key: jax.Array, count: int) -> jax.Array:
+    """``count`` keys from one; as many given are taken as they are."""
+    typed = jax.dtypes.issubdtype(key.dtype, jax.dtypes.prng_key)
+    return jax.random.split(key, count) if key.ndim == (0 if typed else 1) else key
 
 
 def _sizes(size: Any, n1: np.ndarray, n2: np.ndarray, lams: np.ndarray) -> np.ndarray:

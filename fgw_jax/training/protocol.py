@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import Any
 
 import jax
 
-from fgw_jax import backbones, datasets
+from fgw_jax import backbones, datasets, distributed
 from fgw_jax.datasets import Dataset, Split, corrupt_labels, splits
 from fgw_jax.errors import InputError, check
 from fgw_jax.training import results
@@ -206,6 +207,16 @@ def run(
             continue
         store.append(bench.run(job))
         bench.forget(job)
+
+
+def exchange(work: Sequence[Job], store: results.Store, bench: Workbench) -> None:
+    """Give the lines of this process's ``work`` to all others, and write theirs.
+
+    On one disk they are there already; on disks of their own all end with the same lines.
+    """
+    own = [json.dumps(store[bench.key(job)]) for job in work]
+    for (line,) in distributed.gather([(line,) for line in own]):
+        store.append(json.loads(str(line)))
 
 
 def with_bar(todo: Sequence[Job]) -> Iterator[Job]:
