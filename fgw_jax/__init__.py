@@ -13,7 +13,8 @@ __version__ = "0.1.0"
 
 #: rooms reachable as ``fgw_jax.<room>``
 _ROOMS = (
-    "augment", "backbones", "datasets", "distributed", "errors", "plot", "structure", "training",
+    "augment", "backbones", "datasets", "distributed", "errors", "large", "plot", "structure",
+    "training",
 )  # fmt: skip
 
 #: public name -> the module that defines it
@@ -41,6 +42,7 @@ if TYPE_CHECKING:  # the same names, for type checkers and editors
     from fgw_jax import datasets as datasets
     from fgw_jax import distributed as distributed
     from fgw_jax import errors as errors
+    from fgw_jax import large as large
     from fgw_jax import plot as plot
     from fgw_jax import structure as structure
     from fgw_jax import training as training

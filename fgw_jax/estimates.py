@@ -21,20 +21,21 @@ from fgw_jax import devices, streaming
 from fgw_jax.errors import InputError, check
 from fgw_jax.fgw import Relaxed, Strict
 from fgw_jax.midpoint import sizes
+from fgw_jax.midpoint.mixups import aligner
 
 #: Rate of a float32 product of 512 x 512 on the two quiet cores of the fits, GFLOP/s.
 REFERENCE = 100.0
 #: Seconds on one core of a lane padded to 32 x 32, and the power of the size it grows with.
 _LANE = {
-    ("distances", "cg"): (7e-4, 2.6),
-    ("distances", "mirror"): (4e-4, 2.4),
-    ("distances", "relaxed"): (2.5e-4, 2.5),
-    ("mixups", "cg"): (3.5e-3, 2.5),
-    ("mixups", "mirror"): (3.5e-3, 2.5),
-    ("mixups", "relaxed"): (3e-3, 2.5),
+    ("distances", "cg"): (6.1e-4, 2.5),
+    ("distances", "mirror"): (3.3e-4, 2.1),
+    ("distances", "relaxed"): (2.2e-4, 2.1),
+    ("mixups", "cg"): (9e-4, 2.4),
+    ("mixups", "mirror"): (9e-4, 2.4),
+    ("mixups", "relaxed"): (1e-3, 2.3),
 }
-#: Seconds to compile the functions of one padded shape.
-_COMPILE = {"distances": 3.0, "mixups": 9.0}
+#: Seconds on one core to compile the functions of one padded shape.
+_COMPILE = {"distances": 5.0, "mixups": 14.0}
 #: Bytes of a lane while it runs, for each entry of its plan and structures.
 _BYTES_AN_ENTRY = 16
 #: Pairs looked at when the sizes of many are given by their distribution.
@@ -106,12 +107,13 @@ def estimate(
             f"job: unknown name {job!r}; use one of {', '.join(_COMPILE)}, or Settings"
         )
     first, second = np.asarray(sizes1), np.asarray(sizes2)
-    aligned = _pairs("distances", np.maximum(first, second), np.minimum(first, second), solver)
     if job == "distances":
         found = _pairs("distances", first, second, solver)
     else:
+        larger, smaller = np.maximum(first, second), np.minimum(first, second)
+        aligned = _pairs("distances", larger, smaller, aligner(solver or Strict()))
         nodes = sizes.adaptive(first, second, np.asarray(lams))
-        mixed = _pairs("mixups", nodes, np.maximum(first, second), solver)
+        mixed = _pairs("mixups", nodes, larger, solver)
         found = Estimate(
             mixed.seconds + aligned.seconds,
             mixed.compilation + aligned.compilation,
@@ -180,11 +182,12 @@ def _pairs(job: str, rows: np.ndarray, columns: np.ndarray, solver: Any) -> Esti
         memory = max(memory, _BYTES_AN_ENTRY * group.lanes * (n * n + m * m + 6 * n * m))
     plans = 2 if job == "mixups" else 1
     results = 4.0 * plans * float((rows * columns).sum()) + 100.0 * len(rows)
-    # The fits were taken on one of two cores; a slower product on this machine has as many cores.
     side_by_side = devices.workers()
+    # Devices of a CPU share its cores; accelerators work by themselves.
+    parallel = side_by_side if _on_cpu() else len(devices.local())
     return Estimate(
-        seconds * slowness() / side_by_side / (len(devices.local()) if not _on_cpu() else 1),
-        _COMPILE[job] * len(groups) * slowness(),
+        seconds * slowness() / parallel,
+        _COMPILE[job] * len(groups) * slowness() / min(side_by_side, len(groups)),
         memory * side_by_side,
         results,
     )
