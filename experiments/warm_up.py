@@ -4,8 +4,8 @@
 
 Takes the flags of ``experiments.run``. Fold by fold it draws the new graphs and trains for one
 epoch, until a fold needs no program that is not there; a process started later with the same
---compilation_cache then compiles nothing. Programs belong to a machine, a number of devices and a
-version of JAX.
+--compilation_cache then compiles nothing that takes longer than 0.2 s. Programs belong to a kind
+of machine, a number of devices and a version of JAX.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 import pytest
 
-from experiments.benchmarks import scale
+from experiments.benchmarks import processes, scale
 
 
 def test_rows_exponents_and_plot(tmp_path, compiled):
@@ -22,3 +22,8 @@ def test_memory_is_that_of_the_block():
     with scale.Peak() as peak:
         held = b"x" * 60_000_000
     assert peak.most - before > 0.5 * len(held)
+
+
+def test_two_processes_are_measured_together(compiled):
+    row = processes.measure(2, 2, 1, "SYNTHETIC", None, str(compiled))
+    assert row["processes"] == 2 and row["s"] > 0
