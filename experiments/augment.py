@@ -8,6 +8,8 @@ who makes it, so any number of processes leave the same files. Two processes on 
 
     python -m experiments.augment --dataset=NCI1 --num_new=2000 --num_processes=2 --process_id=0
     python -m experiments.augment --dataset=NCI1 --num_new=2000 --num_processes=2 --process_id=1
+
+Machines that do not run at the same time take shards instead (--num_shards, --shard).
 """
 
 from __future__ import annotations
@@ -39,11 +41,13 @@ def main(values: absl_flags.FlagValues) -> None:
         count = round(method.ratio * len(data)) if values.num_new is None else values.num_new
         key = jax.random.key(values.seed)
         plan = parts.plan(method, key, data, count, out / "parts", values.part_size)
+        plan = protocol.shard(plan, values.num_shards, values.shard)
     todo = sum(part.count for part in plan if not part.path.exists())
     say = print if distributed.is_first() else lambda *_, **__: None
     sizes = [graph.num_nodes for graph in data.graphs]
     cost = estimates.random_pairs(sizes, todo, solver=method.solver)
-    say(f"{data.name}: {todo} of {count} new graphs to make, {cost}", flush=True)
+    total = sum(part.count for part in plan)
+    say(f"{data.name}: {todo} of {total} new graphs to make, {cost}", flush=True)
     distributed.wait("the parts begin")  # so that seconds are of the work, not of a late start
     begin = time.perf_counter()
     made = parts.make(method, key, data, plan, progress=_bar if distributed.is_first() else None)
@@ -67,6 +71,7 @@ def define(values: absl_flags.FlagValues) -> None:
     absl_flags.DEFINE_integer(
         "part_size", parts.PART_SIZE, "New graphs of a file.", 1, flag_values=values
     )
+    flags.define(["num_shards", "shard"], values)
 
 
 if __name__ == "__main__":

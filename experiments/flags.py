@@ -95,6 +95,8 @@ _SHARED: dict[str, tuple[str, Any, str]] = {
         "string", None,
         "Folder in which compiled programs are kept from one process to the next (default: none).",
     ),
+    "num_shards": ("integer", 1, "Parts of the work, done by machines on their own."),
+    "shard": ("integer", 0, "Which part to do, from 0."),
     "num_processes": (
         "integer", None, "Processes that share the work, each started by this command.",
     ),

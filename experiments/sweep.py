@@ -80,8 +80,7 @@ def own_flags(values: absl_flags.FlagValues) -> None:
     """Flags of this binary alone."""
     absl_flags.DEFINE_string("table", None, "The table to fill.", flag_values=values)
     absl_flags.DEFINE_bool("list", False, "Only list the runs.", flag_values=values)
-    absl_flags.DEFINE_integer("num_shards", 1, "Parts of the sweep.", flag_values=values)
-    absl_flags.DEFINE_integer("shard", 0, "Which part to do, from 0.", flag_values=values)
+    flags.define(["num_shards", "shard"], values)
     absl_flags.DEFINE_integer(
         "max_folds", None, "Do the first few folds of each run only; the others can follow later.",
         flag_values=values,

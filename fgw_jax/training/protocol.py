@@ -12,7 +12,7 @@ import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 
@@ -24,6 +24,8 @@ from fgw_jax.training.config import Config
 from fgw_jax.training.loop import fit
 from fgw_jax.training.settings import Settings, is_ogb
 from fgw_jax.training.summary import run_key
+
+Item = TypeVar("Item")
 
 #: epochs from which a fold in progress is written to disk
 WORTH_KEEPING = 100
@@ -180,8 +182,11 @@ def missing(work: Sequence[Job], store: results.Store, bench: Workbench) -> list
     return [job for job in work if bench.key(job) not in store]
 
 
-def shard(work: Sequence[Job], num_shards: int, index: int) -> list[Job]:
-    """Every ``num_shards``-th fold, from the ``index``-th on: the part of one machine."""
+def shard(work: Sequence[Item], num_shards: int, index: int) -> list[Item]:
+    """Every ``num_shards``-th fold, from the ``index``-th on: the part of one machine.
+
+    Of machines that do not know of each other; those that do take :func:`distributed.share`.
+    """
     check(num_shards >= 1, f"num_shards: {num_shards} must be at least 1")
     check(
         0 <= index < num_shards,

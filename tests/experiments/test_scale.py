@@ -6,7 +6,7 @@ from experiments.benchmarks import processes, scale
 
 
 def test_rows_exponents_and_plot(tmp_path, compiled):
-    tables = scale.run(["pairs", "sizes", "large"], [4, 8], [96], [], [12], 12, str(compiled))
+    tables = scale.run(["pairs", "large"], [4, 8], [], [], [12], 12, str(compiled))
     assert [row["pairs"] for row in tables["pairs"]] == [4, 8]
     assert all(row["s"] > 0 and row["MB"] >= 0 for rows in tables.values() for row in rows)
     ours, peer = tables["large"]
