@@ -21,7 +21,7 @@ import jax
 from absl import flags as absl_flags
 
 from experiments import flags
-from fgw_jax import distributed, estimates
+from fgw_jax import datasets, distributed, estimates
 from fgw_jax.augment import FGWMixup, parts
 from fgw_jax.errors import InputError
 from fgw_jax.training import protocol, settings
@@ -37,7 +37,7 @@ def main(values: absl_flags.FlagValues) -> None:
         method = run.method()
         if not isinstance(method, FGWMixup):
             raise InputError(f"augment: {run.augment} is not made in parts; use fgwmixup")
-        data = protocol.Workbench(values.data_dir).data(run.dataset)
+        data = datasets.load(run.dataset, values.data_dir)
         count = round(method.ratio * len(data)) if values.num_new is None else values.num_new
         key = jax.random.key(values.seed)
         plan = parts.plan(method, key, data, count, out / "parts", values.part_size)

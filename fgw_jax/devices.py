@@ -11,6 +11,7 @@ import concurrent.futures
 import contextlib
 import functools
 import inspect
+import itertools
 import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -133,13 +134,20 @@ def in_parallel(tasks: Sequence[Callable[[], Any]]) -> Iterator[Any]:
                 stack.enter_context(setting(value))
             return task()
 
+    # A few tasks ahead at most, and none kept once done: memory does not grow with their number.
     with concurrent.futures.ThreadPoolExecutor(workers()) as pool:
-        futures = [pool.submit(run, task) for task in tasks]
+        waiting = iter(tasks)
+        running = {pool.submit(run, task) for task in itertools.islice(waiting, 2 * workers())}
         try:
-            for future in concurrent.futures.as_completed(futures):
-                yield future.result()
+            while running:
+                done, running = concurrent.futures.wait(
+                    running, return_when=concurrent.futures.FIRST_COMPLETED
+                )
+                running |= {pool.submit(run, task) for task in itertools.islice(waiting, len(done))}
+                while done:
+                    yield done.pop().result()
         finally:
-            for future in futures:
+            for future in running:
                 future.cancel()
 
 

@@ -20,6 +20,9 @@ from fgw_jax.midpoint import lanes, sizes
 from fgw_jax.midpoint.barycenter import Midpoint
 from fgw_jax.midpoint.starts import STARTS
 
+#: Pairs whose alignments are held at a time: what is held beside the results does not grow.
+BLOCK = 8192
+
 
 def mixup(
     graph1: Graph,
@@ -169,31 +172,32 @@ def mixups(
     turned = counts[first] < counts[second]
     first, second = np.where(turned, second, first), np.where(turned, first, second)
     lams_ = np.where(turned, 1.0 - lams_, lams_)
-    alignments = None
-    if start == "geodesic":
-        alignments = _alignments(pool, first, second, alpha, solver, chunk_size, max_shapes)
     dtype = np.asarray(pool[0].weights).dtype
-    pairs = lanes.Pairs(
-        pool,
-        first,
-        second,
-        lams_.astype(dtype),
-        nodes,
-        turned,
-        np.asarray(alpha, dtype),
-        solver,
-        None if key is None else _keys(key, len(graphs1)),
-        alignments,
-    )
-    groups = streaming.pair_groups(
-        nodes, pairs.sides.max(1), max_shapes=max_shapes, chunk_size=chunk_size
-    )
+    keys = None if key is None else _keys(key, len(graphs1))
     items: list[Any] = [None] * len(graphs1)
     with streaming.progress_bar(len(items), progress, "midpoints") as advance:
-        for found in lanes.solve(pairs, groups):
-            for item, mid in found:
-                items[item] = mid
-            advance(len(found))
+        for block in _blocks(first, second):
+            ends = pool, first[block], second[block]
+            alignments = None
+            if start == "geodesic":
+                alignments = _alignments(*ends, alpha, solver, chunk_size, max_shapes)
+            pairs = lanes.Pairs(
+                *ends,
+                lams_[block].astype(dtype),
+                nodes[block],
+                turned[block],
+                np.asarray(alpha, dtype),
+                solver,
+                None if keys is None else keys[block],
+                alignments,
+            )
+            groups = streaming.pair_groups(
+                nodes[block], pairs.sides.max(1), max_shapes=max_shapes, chunk_size=chunk_size
+            )
+            for found in lanes.solve(pairs, groups):
+                for item, mid in found:
+                    items[block[item]] = mid
+                advance(len(found))
     return Midpoints(items)
 
 
@@ -223,6 +227,14 @@ def _alignments(pool, first, second, alpha, solver, chunk_size, max_shapes) -> l
     )
     assert outs.plans is not None  # noqa: S101 - plans are kept by default
     return [outs.plans[k] for k in inverse]
+
+
+def _blocks(first: np.ndarray, second: np.ndarray) -> list[np.ndarray]:
+    """Positions in blocks whose alignments are held at a time; equal pairs stand together."""
+    if len(first) <= BLOCK:
+        return [np.arange(len(first))]
+    order = np.lexsort((second, first))
+    return [order[start : start + BLOCK] for start in range(0, len(order), BLOCK)]
 
 
 def _keys(key: jax.Array, count: int) -> jax.Array:

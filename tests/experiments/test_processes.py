@@ -20,11 +20,17 @@ def free_address():
 
 
 def start(arguments, count):
-    """``count`` processes of one job."""
+    """``count`` processes of one job; ``arguments`` is of the number of a process."""
     address = f"--coordinator_address={free_address()}"
     return [
         subprocess.Popen(
-            [sys.executable, *arguments, f"--num_processes={count}", f"--process_id={i}", address],
+            [
+                sys.executable,
+                *arguments(i),
+                f"--num_processes={count}",
+                f"--process_id={i}",
+                address,
+            ],
             cwd=ROOT,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -41,12 +47,12 @@ def finish(processes):
     return [out for out, _ in texts]
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def augment(tiny_dir, compiled):
     """The command line of 12 new graphs in six parts."""
 
     def build(out):
-        return [
+        return lambda _: [
             "-m", "experiments.augment", "--dataset=TINY", f"--data_dir={tiny_dir}",
             f"--out={out}", "--augment=fgwmixup_star", "--num_new=12", "--part_size=2",
             f"--compilation_cache={compiled}",
@@ -59,69 +65,56 @@ def parts(out):
     return {path.name: path.read_bytes() for path in (out / "parts").glob("*.npz")}
 
 
-def test_any_number_of_processes_leave_the_same_parts(augment, tmp_path):
-    (text,) = finish(start(augment(tmp_path / "1"), 1))
+@pytest.fixture(scope="module")
+def one(augment, tmp_path_factory):
+    """The parts one process makes."""
+    out = tmp_path_factory.mktemp("one")
+    (text,) = finish(start(augment(out), 1))
     assert "12 of 12 new graphs to make, about" in text
     assert "programs compiled" in text
-    one = parts(tmp_path / "1")
+    return parts(out)
+
+
+@pytest.mark.parametrize("count", [2, 4])
+def test_any_number_of_processes_leave_the_same_parts(augment, one, count, tmp_path):
+    texts = finish(start(augment(tmp_path), count))
+    assert parts(tmp_path) == one  # bit for bit
     assert len(one) == 6
-    for count in (2, 4):
-        texts = finish(start(augment(tmp_path / str(count)), count))
-        assert parts(tmp_path / str(count)) == one  # bit for bit
-        assert sum(int(text.split(" parts made")[0].split()[-1]) for text in texts) == 6
+    assert sum(int(text.split(" parts made")[0].split()[-1]) for text in texts) == 6
 
 
-def test_killed_processes_leave_parts_from_which_one_finishes(augment, tmp_path):
-    finish(start(augment(tmp_path / "whole"), 1))
-    out = tmp_path / "killed"
-    processes = start(augment(out), 2)
-    while all(process.poll() is None for process in processes) and not list(
-        (out / "parts").glob("*.npz")
-    ):
+def test_killed_processes_leave_parts_from_which_one_finishes(augment, one, tmp_path):
+    processes = start(augment(tmp_path), 2)
+    while all(process.poll() is None for process in processes) and not parts(tmp_path):
         time.sleep(0.002)
     for process in reversed(processes):  # one dies; the others are stopped, as launchers do
         os.kill(process.pid, signal.SIGKILL)
         process.communicate()
-    before = parts(out)
-    (text,) = finish(start(augment(out), 1))
-    assert before.items() <= parts(out).items()
-    assert parts(out) == parts(tmp_path / "whole")
+    before = parts(tmp_path)
+    (text,) = finish(start(augment(tmp_path), 1))
+    assert before.items() <= parts(tmp_path).items()
+    assert parts(tmp_path) == one
     assert f"{12 - 2 * len(before)} of 12 new graphs to make" in text
 
 
-def test_processes_share_folds_and_show_one_table(tiny_dir, compiled, tmp_path):
-    def command(out):
+def test_processes_with_disks_of_their_own_show_the_table_of_one(tiny_dir, compiled, tmp_path):
+    def command(number, folder="disk"):
         return [
-            "-m", "experiments.run", "--dataset=TINY", f"--data_dir={tiny_dir}", f"--out={out}",
-            "--augment=vanilla,mmixup", "--folds=3", "--num_layers=1", "--hidden=4", "--epochs=2",
-            "--batch_size=16", f"--compilation_cache={compiled}",
+            "-m", "experiments.run", "--dataset=TINY", f"--data_dir={tiny_dir}",
+            f"--out={tmp_path / folder}{number}", "--augment=vanilla", "--folds=3",
+            "--num_layers=1", "--hidden=4", "--epochs=2", "--batch_size=16",
+            f"--compilation_cache={compiled}",
         ]  # fmt: skip
 
     def scores(text):
         return [line for line in text.splitlines() if line.startswith("|") and " of " in line]
 
-    (alone,) = finish(start(command(tmp_path / "1"), 1))
-    first, *others = finish(start(command(tmp_path / "2"), 2))
+    (alone,) = finish(start(lambda i: command(i, "one"), 1))
+    first, second = finish(start(command, 2))
     assert scores(first) == scores(alone) != []
-    assert all(scores(other) == [] for other in others)
-    # Disks of their own: each process still ends with the lines of all.
-    address = f"--coordinator_address={free_address()}"
-    apart = [
-        subprocess.Popen(
-            [
-                sys.executable, *command(tmp_path / f"disk{i}"), "--num_processes=2",
-                f"--process_id={i}", address,
-            ],
-            cwd=ROOT,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for i in range(2)
-    ]  # fmt: skip
-    assert scores(finish(apart)[0]) == scores(alone)
-    for i in range(2):
-        assert (tmp_path / f"disk{i}" / "results.jsonl").read_text().count("\n") == 6
+    assert scores(second) == []
+    for i in range(2):  # each process ends with the lines of all
+        assert (tmp_path / f"disk{i}" / "results.jsonl").read_text().count("\n") == 3
 
 
 def test_wrong_numbers_of_processes_end_at_once(python):
