@@ -14,7 +14,7 @@ from fgw_jax.errors import InputError
 MANY = """
 import sys
 import jax, numpy as np
-from fgw_jax import Graph, Relaxed, Strict, augment, datasets, devices, distances, mixups, pairwise
+from fgw_jax import Relaxed, augment, datasets, devices, distances, mixups, pairwise
 from fgw_jax.fgw import lower_bounds
 
 data = datasets.synthetic(num_graphs=20, size=6, seed=3)
@@ -25,9 +25,9 @@ left, right = [some[i] for i in first], [some[i] for i in second]
 lams = rng.random(19)
 stops = Relaxed(step_size=1.0, schedule=None, plan="last", max_steps=60)
 found = {
-    "at once": distances(left, right, solver=Strict(method="mirror")).value,
+    "at once": distances(left, right, solver=Relaxed(round=True)).value,
     "refilled": distances(left, right, solver=stops, chunk_size=8).value,
-    "few": distances(left[:3], right[:3], solver=Relaxed()).value,
+    "few": distances(left[:3], right[:3], solver=Relaxed(round=True)).value,
     "pairwise": pairwise(some[:7], solver=Relaxed()),
     "bounds": lower_bounds(left, right),
     "midpoints": mixups(left, right, lams, solver=Relaxed()).objective,
@@ -35,11 +35,12 @@ found = {
         left[:9], right[:9], lams[:9], solver=stops, start="random", key=jax.random.key(0)
     ).objective,
 }
-made = augment.FGWMixup(ratio=0.5, solver=Relaxed())(jax.random.key(0), data)
+made = augment.FGWMixup(ratio=0.9, solver=Relaxed())(jax.random.key(0), data)
 found["augmented"] = np.concatenate([graph.features.ravel() for graph in made.graphs])
 with jax.default_device(jax.devices()[-1]):
     assert len(devices.local()) == 1
-    assert distances(left[:3], right[:3], solver=Relaxed()).value.shape == (3,)
+    alone = devices.compiled(lambda x: x + 1, shared=())(np.ones(8))
+    assert alone.devices() == {jax.devices()[-1]}
 print(len(devices.local()))
 np.savez(sys.argv[1], **found)
 """
