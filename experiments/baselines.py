@@ -31,7 +31,6 @@ def parts(data: datasets.Dataset) -> list[datasets.Dataset]:
 
 def main(values: absl_flags.FlagValues) -> None:
     """Three runs and their table."""
-    flags.use_compilation_cache(values.compilation_cache)
     with flags.usage_errors(values):
         out = flags.out_folder(values)
         plain = settings.expand(augment=["vanilla"], **flags.protocol(values))[0]

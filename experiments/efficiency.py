@@ -200,7 +200,6 @@ def main(values: absl_flags.FlagValues) -> None:
         for value in values.starts:
             check(value in STARTS, f"starts: no such name {value!r}; use {', '.join(STARTS)}")
         store = results.Store(flags.out_folder(values) / "measurements.jsonl")
-        flags.use_compilation_cache(values.compilation_cache)
         data = {n: datasets.load(n, values.data_dir) for n in values.datasets}
         folds = {n: first_fold(whole, values.seed) for n, whole in data.items()}
     key = jax.random.key(values.seed)

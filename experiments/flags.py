@@ -20,8 +20,9 @@ from typing import Any
 from absl import app, logging
 from absl import flags as absl_flags
 
+from experiments import compilations
 from fgw_jax import augment as methods
-from fgw_jax import storage
+from fgw_jax import distributed, storage
 from fgw_jax.datasets import registry
 from fgw_jax.errors import DataError, FgwJaxError, InputError, check
 from fgw_jax.training.settings import BACKBONES
@@ -104,6 +105,20 @@ _SHARED: dict[str, tuple[str, Any, str]] = {
         "string", None,
         "Folder in which compiled programs are kept from one process to the next (default: none).",
     ),
+    "num_shards": ("integer", 1, "Parts of the work, done by machines on their own."),
+    "shard": ("integer", 0, "Which part to do, from 0."),
+    "num_processes": (
+        "integer", None, "Processes that share the work, each started by this command.",
+    ),
+    "process_id": ("integer", None, "Number of this process, from 0."),
+    "coordinator_address": (
+        "string", "localhost:29511", "host:port of process 0, reachable by all.",
+    ),
+    "distributed": (
+        "bool", False,
+        "Let JAX find the other processes by itself (TPU pods, Slurm, MPI), instead of the three "
+        "flags above.",
+    ),
 }  # fmt: skip
 
 _LARGE = 2**31
@@ -120,6 +135,7 @@ PROTOCOL = tuple(_SHARED)[: tuple(_SHARED).index("data_dir")]
 METHOD = ("alpha", "beta_k", "ratio", "step_size", "size", "start")
 TRAINING = ("num_layers", "hidden", "epochs", "batch_size", "learning_rate")
 PLACES = ("data_dir", "out", "compilation_cache")
+PROCESSES = ("num_processes", "process_id", "coordinator_address", "distributed")
 FOLDS = (*PLACES, "workers")
 #: least value of a shared flag
 _LEAST = {"workers": 1}
@@ -146,16 +162,25 @@ def launch(
     extra: Callable[[absl_flags.FlagValues], None] | None = None,
     **defaults: Any,
 ) -> None:
-    """Define flags, parse the command line, call ``main``; ``extra`` defines the binary's own."""
-    define(names, absl_flags.FLAGS, **defaults)
+    """Define flags, parse the command line, call ``main``; ``extra`` defines the binary's own.
+
+    Every binary takes ``--compilation_cache``, and tells at its end what it compiled.
+    """
+    define(list(dict.fromkeys([*names, "compilation_cache"])), absl_flags.FLAGS, **defaults)
     if extra is not None:
         extra(absl_flags.FLAGS)
 
     def start(argv: Sequence[str]) -> None:
         del argv
         logging.set_verbosity(logging.WARNING)  # JAX tells which accelerators it did not find
+        counts = compilations.counts()
+        use_compilation_cache(absl_flags.FLAGS.compilation_cache)
+        if "num_processes" in absl_flags.FLAGS:
+            connect(absl_flags.FLAGS)
         with _failures():
             main(absl_flags.FLAGS)
+        if distributed.is_first():
+            print(counts)
 
     app.run(start, flags_parser=lambda argv: parse(absl_flags.FLAGS, argv))
 
@@ -236,6 +261,19 @@ def _failures() -> Iterator[None]:
         told = f"failed: {error}; make room or allow access, then run again: what is done is kept"
         print(told, file=sys.stderr)
         sys.exit(FAILED)
+
+
+def connect(values: absl_flags.FlagValues) -> None:
+    """Join the other processes, if the flags name any."""
+    with usage_errors(values):
+        given = (values.coordinator_address, values.num_processes, values.process_id)
+        named = any(value is not None for value in given)
+        check(
+            not (values.distributed and named),
+            "distributed: JAX finds the processes, and other flags name them; give one or the other",
+        )
+        if values.distributed or named:
+            distributed.initialize(*given)
 
 
 def protocol(values: absl_flags.FlagValues) -> dict[str, Any]:

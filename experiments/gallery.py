@@ -36,7 +36,6 @@ def main(values: absl_flags.FlagValues) -> None:
             f"max_nodes: of graphs with at most {values.max_nodes} nodes there are none of two "
             "classes; raise it, or choose another dataset",
         )
-    flags.use_compilation_cache(values.compilation_cache)
     small = data[kept]
     rng = np.random.default_rng(values.seed)
     first, second = (rng.choice(np.flatnonzero(labels == c), values.num_pairs) for c in (0, 1))

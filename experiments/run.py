@@ -12,6 +12,9 @@ where it was, and the same command again only prints the table.
     python -m experiments.run --dataset=NCI1 --augment=vanilla,gmixup,fgwmixup --label_noise=0.4
     python -m experiments.run --dataset=ogbg-molbace --backbone=vgcn --augment=vanilla,dropedge
 
+Several processes share the folds (--num_processes, --process_id, --coordinator_address, or
+--distributed where JAX finds them by itself); the first one shows the table of all.
+
 Numbers left out are the paper's for the dataset and backbone. An option of a method (--alpha,
 --beta_k, --ratio, --step_size, --size, --start) goes to those of the methods that have it. Wrong
 values and combinations end at once with exit code 2.
@@ -26,14 +29,13 @@ import jax
 from absl import flags as absl_flags
 
 from experiments import flags
-from fgw_jax import mixups, plot
+from fgw_jax import distributed, mixups, plot
 from fgw_jax.augment import FGWMixup
 from fgw_jax.training import cost, protocol, results, settings, summary
 
 
 def main(values: absl_flags.FlagValues) -> None:
     """Flags in, the library's work, result lines and a table out."""
-    flags.use_compilation_cache(values.compilation_cache)
     with flags.usage_errors(values):
         out = flags.out_folder(values)
         runs = settings.expand(**flags.protocol(values))
@@ -42,12 +44,15 @@ def main(values: absl_flags.FlagValues) -> None:
         store = results.Store(out / "results.jsonl")
         work = protocol.jobs(runs)
         todo = protocol.missing(work, store, bench)
+        part = distributed.share(work)
     data = bench.data(runs[0].dataset)
-    print(f"{data.name}: {len(data)} graphs, {data.num_classes} classes; {runs[0].backbone}")
-    print(
-        f"{len(todo)} of {len(work)} folds to do, {cost.describe(todo, store, bench)}", flush=True
-    )
-    protocol.run(work, store, bench, workers=values.workers, progress=True)
+    say = print if distributed.is_first() else lambda *_, **__: None
+    say(f"{data.name}: {len(data)} graphs, {data.num_classes} classes; {runs[0].backbone}")
+    say(f"{len(todo)} of {len(work)} folds to do, {cost.describe(todo, store, bench)}", flush=True)
+    protocol.run(part, store, bench, workers=values.workers, progress=distributed.is_first())
+    protocol.exchange(part, store, bench)
+    if not distributed.is_first():
+        return
     lines = summary.Lines(store.records())
     found = [line for line in map(lines.find, runs) if line is not None]
     print(f"\n{summary.summary_table(found)}\n\n{summary.seconds_table(found)}\n")
@@ -75,4 +80,4 @@ def picture(bench: protocol.Workbench, run: settings.Settings, path: Path) -> Pa
 
 
 if __name__ == "__main__":
-    flags.launch(main, [*flags.PROTOCOL, *flags.FOLDS])
+    flags.launch(main, [*flags.PROTOCOL, *flags.FOLDS, *flags.PROCESSES])

@@ -11,7 +11,9 @@ and figures that one command measures: efficiency, infeasibility, convergence, q
 The runs are listed with their estimated cost, then done fold by fold; every fold is a line in
 --out/results.jsonl, so the sweep can be stopped at any time and goes on where it was. Shards take
 every n-th fold: give each machine its --shard, put the files side by side, and hand them all to
-``python -m experiments.tables --results=a.jsonl,b.jsonl``.
+``python -m experiments.tables --results=a.jsonl,b.jsonl``. Processes that know of each other
+(--num_processes, --process_id, --coordinator_address, or --distributed) share the folds by
+themselves, and each ends with the lines of all.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ import sys
 from absl import flags as absl_flags
 
 from experiments import flags, sweeps
+from fgw_jax import distributed
 from fgw_jax.errors import check
 from fgw_jax.training import cost, protocol, results
 from fgw_jax.training.summary import Lines
@@ -41,7 +44,6 @@ def main(values: absl_flags.FlagValues) -> None:
         protocol.jobs([], values.max_folds)
         if values.table in sweeps.COMMANDS:
             _refuse_unused(values)
-    flags.use_compilation_cache(values.compilation_cache)
     if values.table in sweeps.COMMANDS:
         sys.exit(_command(values))
     store = results.Store(out / "results.jsonl")
@@ -55,12 +57,13 @@ def main(values: absl_flags.FlagValues) -> None:
         with flags.usage_errors(values):
             bench.check(plan.runs)
             work = protocol.jobs(plan.runs, values.max_folds)
-        part = protocol.shard(work, values.num_shards, values.shard)
+        part = distributed.share(protocol.shard(work, values.num_shards, values.shard))
         todo = protocol.missing(part, store, bench)
         print(cost.listing(plan.runs, todo, store, bench))
-        if values.list or not todo:
+        if values.list or not any(distributed.everywhere(len(todo))):
             break
         protocol.run(part, store, bench, workers=values.workers, progress=True)
+        protocol.exchange(part, store, bench)
         if not plan.waiting:
             break
     if plan.waiting:
@@ -92,8 +95,7 @@ def own_flags(values: absl_flags.FlagValues) -> None:
     """Flags of this binary alone."""
     absl_flags.DEFINE_string("table", None, "The table to fill.", flag_values=values)
     absl_flags.DEFINE_bool("list", False, "Only list the runs.", flag_values=values)
-    absl_flags.DEFINE_integer("num_shards", 1, "Parts of the sweep.", flag_values=values)
-    absl_flags.DEFINE_integer("shard", 0, "Which part to do, from 0.", flag_values=values)
+    flags.define(["num_shards", "shard"], values)
     absl_flags.DEFINE_integer(
         "max_folds", None, "Do the first few folds of each run only; the others can follow later.",
         flag_values=values,
@@ -102,4 +104,4 @@ def own_flags(values: absl_flags.FlagValues) -> None:
 
 
 if __name__ == "__main__":
-    flags.launch(main, flags.FOLDS, own_flags)
+    flags.launch(main, [*flags.FOLDS, *flags.PROCESSES], own_flags)

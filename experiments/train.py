@@ -86,7 +86,6 @@ def main(values: absl_flags.FlagValues) -> None:
             raise InputError(f"checkpoint: {values.checkpoint} is a folder; give a file")
         bench = protocol.Workbench(values.data_dir)
         data, splits = bench.data(run.dataset), bench.splits(run)
-    flags.use_compilation_cache(values.compilation_cache)
     split, numbers = splits[values.fold], run.resolved()
     make = training.Config.authors if values.authors else training.Config
     result = training.fit(

@@ -12,7 +12,10 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 #: rooms reachable as ``fgw_jax.<room>``
-_ROOMS = ("augment", "backbones", "datasets", "errors", "plot", "structure", "training")
+_ROOMS = (
+    "augment", "backbones", "datasets", "distributed", "errors", "large", "plot", "structure",
+    "training",
+)  # fmt: skip
 
 #: public name -> the module that defines it
 _NAMES = {
@@ -25,6 +28,7 @@ _NAMES = {
     "decode": "fgw_jax.midpoint",
     "distance": "fgw_jax.fgw",
     "distances": "fgw_jax.fgw",
+    "estimate": "fgw_jax.estimates",
     "mixup": "fgw_jax.midpoint",
     "mixups": "fgw_jax.midpoint",
     "pairwise": "fgw_jax.fgw",
@@ -36,11 +40,14 @@ if TYPE_CHECKING:  # the same names, for type checkers and editors
     from fgw_jax import augment as augment
     from fgw_jax import backbones as backbones
     from fgw_jax import datasets as datasets
+    from fgw_jax import distributed as distributed
     from fgw_jax import errors as errors
+    from fgw_jax import large as large
     from fgw_jax import plot as plot
     from fgw_jax import structure as structure
     from fgw_jax import training as training
     from fgw_jax.datasets.dataset import Dataset as Dataset
+    from fgw_jax.estimates import estimate as estimate
     from fgw_jax.fgw import Reference as Reference
     from fgw_jax.fgw import Relaxed as Relaxed
     from fgw_jax.fgw import Strict as Strict

@@ -7,12 +7,9 @@ lists drawn from one dataset meet compiled functions again.
 
 from __future__ import annotations
 
-import concurrent.futures
 import contextlib
 import dataclasses
-import functools
 import itertools
-import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -20,6 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from fgw_jax import devices
 from fgw_jax.buckets import grid_shapes, pair_shapes
 from fgw_jax.errors import check
 from fgw_jax.graphs import Batch, Graph
@@ -88,7 +86,7 @@ def pair_groups(
     By default shapes come from a fixed grid (:func:`fgw_jax.buckets.grid_shapes`), so that the next
     list compiles nothing. With ``max_shapes`` they are fitted to this list, as many as save
     ``min_gain`` of padded work each (:func:`fgw_jax.buckets.pair_shapes`). ``chunk_size`` bounds
-    the lanes; by default the bound follows from :data:`CHUNK_ENTRIES`.
+    the lanes; by default the bound follows from :data:`CHUNK_ENTRIES` for each device.
     """
     check(
         chunk_size is None or chunk_size >= 1,
@@ -99,15 +97,17 @@ def pair_groups(
     else:
         shapes = pair_shapes(rows, columns, max_shapes, min_gain)
     bound = CHUNK_ENTRIES.get(jax.default_backend(), LARGE_CHUNK_ENTRIES)
+    num_devices = len(devices.local())
     groups = []
     for number in np.argsort([-r * c * max(r, c) for r, c in shapes.shapes], kind="stable"):
         n, m = shapes.shapes[number]
         items = np.flatnonzero(shapes.index == number)
-        most = chunk_size or max(1, bound // (n * n + m * m + 6 * n * m))
+        most = chunk_size or max(1, bound // (n * n + m * m + 6 * n * m)) * num_devices
+        most -= most % num_devices if most > num_devices else 0
         lanes = lane_count(len(items), most)
         if max_shapes is not None:  # fitted to this list: chunks of one size, hardly a filler lane
             lanes = -(-len(items) // -(-len(items) // most))
-        groups.append(Group((n, m), items, lanes))
+        groups.append(Group((n, m), items, devices.even(lanes)))
     return groups
 
 
@@ -169,24 +169,6 @@ def pool(
     return distinct, places[0], places[1]
 
 
-def compiled(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
-    """``jax.jit`` for functions of many lanes, whose code is long: on CPU with lighter passes.
-
-    A third less to compile, at the same speed of what comes out (measured on solvers of 32 nodes).
-    """
-
-    @functools.cache
-    def by_backend(backend: str) -> Callable[..., Any]:
-        light = {"xla_backend_optimization_level": 1} if backend == "cpu" else None
-        return jax.jit(function, compiler_options=light, **options)
-
-    @functools.wraps(function)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        return by_backend(jax.default_backend())(*args, **kwargs)
-
-    return call
-
-
 def refill(
     group: Group,
     enter: Callable[[np.ndarray], tuple[Any, Any]],
@@ -202,7 +184,7 @@ def refill(
         group: the items.
         enter: from the items of all lanes to their problem and their starting states.
         advance: from problem, starting states, states, flags of fresh and of empty lanes and the
-            number of lanes to wait for, to new states and flags of lanes that are done.
+            share of lanes to wait for, to new states and flags of lanes that are done.
         leave: from problem and states to results.
     """
     waiting = list(group.items[::-1])
@@ -214,9 +196,8 @@ def refill(
         occupant[fresh] = [waiting.pop() for _ in range(fresh.sum())]
         empty = empty & ~fresh
         problem, start = enter(occupant)
-        live = group.lanes - int(empty.sum())
         # A quarter of the lanes leave at a time, so that entering and leaving cost little.
-        leaving = max(1, live // 4) if waiting else live
+        leaving = np.float32(0.25 if waiting else 1.0)
         state, done = advance(
             problem, start, start if state is None else state, fresh, empty, leaving
         )
@@ -231,7 +212,7 @@ def until_some_leave(
     """The ``advance`` of :func:`refill`: vmapped steps until enough occupied lanes are done.
 
     ``step(problem, state)`` and ``finished(state)`` are of one lane. Lanes that are done stay as
-    they are.
+    they are. Enough is a share of the lanes this device has occupied: none, if all are empty.
     """
 
     def choose(flags, a, b):
@@ -240,54 +221,18 @@ def until_some_leave(
 
     def advance(problem, start, state, fresh, empty, leaving):
         state = choose(fresh, start, state)
+        live = (~empty).sum()
+        enough = jnp.minimum(jnp.maximum(1, (leaving * live).astype(live.dtype)), live)
 
         def block(carry):
             state, ready = carry
             state = choose(ready, state, jax.vmap(step)(problem, state))
             return state, jax.vmap(finished)(state) | empty
 
-        short = lambda carry: (carry[1] & ~empty).sum() < leaving  # noqa: E731
+        short = lambda carry: (carry[1] & ~empty).sum() < enough  # noqa: E731
         return jax.lax.while_loop(short, block, (state, jax.vmap(finished)(state) | empty))
 
     return advance
-
-
-def cores() -> int:
-    """Tasks that run side by side: on CPU as many as this process has cores, else one."""
-    if jax.default_backend() != "cpu":
-        return 1
-    usable = getattr(os, "sched_getaffinity", None)
-    return len(usable(0)) if usable else os.cpu_count() or 1
-
-
-def in_parallel(tasks: Sequence[Callable[[], Any]], workers: int | None = None) -> Iterator[Any]:
-    """Results of the tasks as they are done, in any order.
-
-    On CPU one compiled call at a time keeps one core busy with small batches, so by default as
-    many tasks run side by side as there are cores. The settings of the calling thread hold in the
-    tasks.
-    """
-    workers = workers or cores()
-    if min(workers, len(tasks)) <= 1:
-        yield from (task() for task in tasks)
-        return
-    names = ("enable_x64", "default_matmul_precision", "default_device", "debug_nans")
-    settings = [(getattr(jax, name), getattr(jax.config, f"jax_{name}")) for name in names]
-
-    def run(task):
-        with contextlib.ExitStack() as stack:
-            for setting, value in settings:
-                stack.enter_context(setting(value))
-            return task()
-
-    with concurrent.futures.ThreadPoolExecutor(workers) as pool:
-        futures = [pool.submit(run, task) for task in tasks]
-        try:
-            for future in concurrent.futures.as_completed(futures):
-                yield future.result()
-        finally:
-            for future in futures:
-                future.cancel()
 
 
 @contextlib.contextmanager

@@ -1,9 +1,8 @@
-"""Ragged lists in groups and chunks; tasks side by side."""
+"""Ragged lists in groups and chunks."""
 
 import contextlib
 import io
 
-import jax
 import numpy as np
 import pytest
 
@@ -47,26 +46,6 @@ def test_stacking_repeats_graphs_in_the_order_asked_for():
     graphs = [Graph.from_edges([(0, 1)], 2), Graph.from_edges([(0, 1), (1, 2)], 3)]
     batch = streaming.stack(graphs, np.array([1, 0, 1]), 4)
     assert [graph.num_nodes for graph in batch] == [3, 2, 3]
-
-
-def test_tasks_return_their_results_and_pass_on_errors():
-    tasks = [lambda i=i: i for i in range(5)]
-    assert sorted(streaming.in_parallel(tasks)) == list(range(5))
-
-    def fail():
-        raise InputError("task: broken")
-
-    with pytest.raises(InputError, match="broken"):
-        list(streaming.in_parallel([*tasks, fail]))
-
-
-def test_tasks_see_the_precision_of_their_caller():
-    def dtype():
-        return jax.numpy.ones(()).dtype
-
-    with jax.enable_x64(True):
-        assert {str(d) for d in streaming.in_parallel([dtype] * 4)} == {"float64"}
-    assert {str(d) for d in streaming.in_parallel([dtype] * 4)} == {"float32"}
 
 
 def test_progress_bar_counts_items():

@@ -306,7 +306,6 @@ def main(values: absl_flags.FlagValues) -> None:
         out = flags.out_folder(values)
         sizes, batches = (_counts(name, getattr(values, name)) for name in ("sizes", "batches"))
         check(values.budget > 0, f"budget: {values.budget} must be above 0; 6e8 takes minutes")
-    flags.use_compilation_cache(values.compilation_cache)
     try:
         data = datasets.load(values.dataset, values.data_dir)
     except DataError as error:

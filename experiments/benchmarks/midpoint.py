@@ -24,7 +24,7 @@ from absl import flags as absl_flags
 from experiments import flags
 from experiments.benchmarks import peers
 from experiments.benchmarks.distance import markdown
-from fgw_jax import Graph, Relaxed, Strict, augment, datasets, mixups, streaming
+from fgw_jax import Graph, Relaxed, Strict, augment, datasets, devices, mixups
 from fgw_jax.buckets import grid_size
 from fgw_jax.errors import check
 from fgw_jax.graphs import Batch
@@ -179,7 +179,7 @@ def geodesic_starts(pairs: Sequence[Pair]) -> list[list[np.ndarray]]:
         plans = barycenter.align(problem, aligner(Strict()))
         return descent.feasible(problem, starts.geodesic(problem, plans), 0)
 
-    compiled = streaming.compiled(start, static_argnames="padded")
+    compiled = devices.compiled(start, static_argnames="padded")
     out = []
     for pair in pairs:
         sizes = [g.num_nodes for g in pair.graphs]
@@ -320,7 +320,6 @@ def main(values: absl_flags.FlagValues) -> None:
     with flags.usage_errors(values):
         check(len(values.datasets) > 0, "datasets: names none; give at least one")
         out = flags.out_folder(values)
-    flags.use_compilation_cache(values.compilation_cache)
     parts = [f"alpha {ALPHA}, seed {values.seed}, {jax.default_backend()}, jax {jax.__version__}"]
     out.mkdir(parents=True, exist_ok=True)
     for name in values.datasets:

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import jax
 import numpy as np
 
+from fgw_jax import distributed
 from fgw_jax import structure as structures
 from fgw_jax.augment import cache as caches
 from fgw_jax.augment.base import Augmentation
@@ -66,6 +67,8 @@ class FGWMixup(Augmentation):
         redraw_dense: redraw midpoints that decode to a density above 0.9 (the authors' code).
         cache: folder that keeps made graphs between runs.
         refresh_every: epochs between fresh draws during training; ``None``: once per fold.
+        across_processes: every process makes a share, and all end with all of them
+            (:mod:`fgw_jax.distributed`); all must call it alike.
 
     >>> import jax, numpy as np
     >>> from fgw_jax import Dataset, Graph
@@ -93,6 +96,7 @@ class FGWMixup(Augmentation):
     refresh_every: int | None = dataclasses.field(  # type: ignore[misc]
         default=None, metadata={"cached": False}
     )
+    across_processes: bool = dataclasses.field(default=False, metadata={"cached": False})
 
     def __post_init__(self) -> None:
         check(self.ratio >= 0, f"ratio: must not be negative, got {self.ratio}")
@@ -104,6 +108,11 @@ class FGWMixup(Augmentation):
             ("start", self.start, ("geodesic", "random")),
         ):
             check(value in allowed, f"{name}: unknown name {value!r}; use one of {allowed}")
+        check(
+            self.cache is None or not self.across_processes,
+            "cache: processes that share the work must not differ in what they find on disk; use "
+            "fgw_jax.augment.parts, which shares files",
+        )
 
     def __call__(self, key: jax.Array, dataset: Dataset) -> Dataset:
         """The training set with ``round(ratio N)`` midpoints appended, soft labels ``[N', C]``."""
@@ -133,29 +142,17 @@ class FGWMixup(Augmentation):
         todo = np.arange(count)
         redrawn = edgeless = dropped = 0
         for attempt in range(REDRAWS + 1):
-            mids = mixups(
-                [dataset.graphs[i] for i in first[todo]],
-                [dataset.graphs[i] for i in second[todo]],
-                lams[todo],
-                self.alpha,
-                self.solver,
-                self.size.of(dataset.graphs) if isinstance(self.size, Median) else self.size,
-                self.start,
-                solver_key,
-            )
             again = []
-            for item, mid in zip(todo, mids, strict=True):
-                sources = dataset.graphs[first[item]], dataset.graphs[second[item]]
-                graph, isolated = finish(mid, sources, lams[item], structure, self.measure)
+            drawn = first[todo], second[todo], lams[todo]
+            made = self._make(dataset, *drawn, structure, solver_key)
+            for item, (graph, isolated, weight) in zip(todo, made, strict=True):
                 if self.redraw_dense and attempt < REDRAWS and graph.density > DENSE:
                     again.append(item)
                     continue
                 graphs[item] = graph
                 dropped += isolated
                 edgeless += int(not graph.adjacency.any())
-                if self.labels == "distances":
-                    total = float(np.sum(mid.values))
-                    weights[item] = mid.values[1] / total if total > 0 else lams[item]
+                weights[item] = weight
             if not again:
                 break
             todo = np.array(again)
@@ -170,6 +167,46 @@ class FGWMixup(Augmentation):
         ]
         made = Dataset(graphs, soft.astype(np.float32), dataset.name, dataset.num_classes, origins)
         return Drawn(made, redrawn, edgeless, dropped)
+
+    def _make(
+        self,
+        dataset: Dataset,
+        first: np.ndarray,
+        second: np.ndarray,
+        lams: np.ndarray,
+        structure: str,
+        key: jax.Array | None,
+    ) -> list[tuple[Graph, int, float]]:
+        """Of each pair the decoded graph, its dropped nodes and the weight of the first label."""
+        mine = np.arange(len(lams))
+        if self.across_processes:
+            mine = np.array(distributed.share(mine), np.int64)
+        pairs = [(dataset.graphs[first[i]], dataset.graphs[second[i]]) for i in mine]
+        made = []
+        if pairs:
+            mids = mixups(
+                [a for a, _ in pairs],
+                [b for _, b in pairs],
+                lams[mine],
+                self.alpha,
+                self.solver,
+                self.size.of(dataset.graphs) if isinstance(self.size, Median) else self.size,
+                self.start,
+                # A key a pair, whoever makes it.
+                None if key is None else jax.random.split(key, len(lams))[mine],
+            )
+            for item, sources, mid in zip(mine, pairs, mids, strict=True):
+                graph, isolated = finish(mid, sources, lams[item], structure, self.measure)
+                total = float(np.sum(mid.values)) if self.labels == "distances" else 0.0
+                made.append((graph, isolated, mid.values[1] / total if total > 0 else lams[item]))
+        if not self.across_processes:
+            return made
+        sent = [(graph.adjacency, graph.features, *rest) for graph, *rest in made]
+        options = {"structure": structure, "measure": self.measure}
+        return [
+            (Graph.from_adjacency(a, x, **options), int(dropped), float(weight))
+            for a, x, dropped, weight in distributed.gather(sent)
+        ]
 
     def _structure(self, dataset: Dataset) -> str:
         if self.structure is not None:

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
-from fgw_jax import streaming
+from fgw_jax import devices, streaming
 from fgw_jax.errors import check
 from fgw_jax.fgw import bounds
 from fgw_jax.fgw.checks import check_graphs, check_problem
@@ -79,12 +79,12 @@ def lower_bounds(
 
     chunks = streaming.pair_chunks(sizes1, sizes2, max_shapes=max_shapes, chunk_size=chunk_size)
     tasks = [functools.partial(solve, chunk) for chunk in chunks]
-    for items, values in streaming.in_parallel(tasks):
+    for items, values in devices.in_parallel(tasks):
         result[items] = values
     return result
 
 
-@functools.partial(streaming.compiled, static_argnames=("q", "feature_cost"))
+@functools.partial(devices.compiled, shared=("alpha",), static_argnames=("q", "feature_cost"))
 def _bound_batch(batch1, batch2, alpha, *, q, feature_cost):
     one = lambda a, b: bounds.lower_bound(from_graphs(a, b, alpha, q, feature_cost))  # noqa: E731
     return jax.vmap(one)(batch1, batch2)

@@ -16,7 +16,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from fgw_jax import streaming
+from fgw_jax import devices, streaming
 from fgw_jax.fgw import iteration
 from fgw_jax.fgw.iteration import Output
 from fgw_jax.fgw.problem import from_graphs
@@ -64,7 +64,7 @@ def solve(
     else:
         parts, run = streaming.in_turns(groups, 1), _at_once
     tasks = [functools.partial(lambda p: list(run(pairs, p)), part) for part in parts]
-    return streaming.in_parallel(tasks)
+    return devices.in_parallel(tasks)
 
 
 def _stops_by_itself(solver: Any) -> bool:
@@ -97,7 +97,11 @@ def _steps(pairs: Pairs, group: streaming.Group) -> Iterator[tuple[np.ndarray, O
     )
 
 
-@functools.partial(streaming.compiled, static_argnames=("q", "feature_cost", "plans"))
+@functools.partial(
+    devices.compiled,
+    shared=("solver", "alpha"),
+    static_argnames=("q", "feature_cost", "plans"),
+)
 def solve_batch(solver, batch1, batch2, alpha, init, cost, *, q, feature_cost, plans) -> Output:
     """Solve stacked pairs at once; ``init`` and ``cost`` are stacked ``[B, n, m]`` or ``None``."""
 
@@ -108,23 +112,25 @@ def solve_batch(solver, batch1, batch2, alpha, init, cost, *, q, feature_cost, p
     return jax.vmap(one)(batch1, batch2, init, cost)
 
 
-@functools.partial(streaming.compiled, static_argnames=("q", "feature_cost"))
+@functools.partial(
+    devices.compiled, shared=("solver", "alpha"), static_argnames=("q", "feature_cost")
+)
 def _enter(solver, batch1, batch2, alpha, *, q, feature_cost):
     build = lambda a, b: from_graphs(a, b, alpha, q, feature_cost)  # noqa: E731
     problem = jax.vmap(build)(batch1, batch2)
     return problem, jax.vmap(lambda p: solver.init(p, None))(problem)
 
 
-@streaming.compiled
-def _advance(solver, *lanes):
+@functools.partial(devices.compiled, shared=("solver", "leaving"))
+def _advance(solver, problem, start, state, fresh, empty, leaving):
     """Blocks of steps until enough lanes are done (:func:`streaming.refill`)."""
     return streaming.until_some_leave(
         lambda problem, state: iteration.advance(solver, problem, state),
         lambda state: iteration.finished(solver, state),
-    )(*lanes)
+    )(problem, start, state, fresh, empty, leaving)
 
 
-@functools.partial(streaming.compiled, static_argnames="plans")
+@functools.partial(devices.compiled, shared=("solver",), static_argnames="plans")
 def _leave(solver, problem, state, *, plans):
     return _trim(jax.vmap(solver.output)(problem, state), plans)
 

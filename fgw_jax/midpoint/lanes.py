@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fgw_jax import streaming
+from fgw_jax import devices, streaming
 from fgw_jax.graphs import Batch, Graph
 from fgw_jax.midpoint import barycenter
 from fgw_jax.midpoint.barycenter import Midpoint
@@ -87,7 +87,7 @@ def solve(pairs: Pairs, groups: Sequence[streaming.Group]) -> Iterator[list[tupl
             for lane, item in enumerate(items)
         ]
 
-    return streaming.in_parallel([functools.partial(task, part) for part in parts])
+    return devices.in_parallel([functools.partial(task, part) for part in parts])
 
 
 def _at_once(pairs: Pairs, group: streaming.Group) -> Iterator[tuple[np.ndarray, Midpoint]]:
@@ -140,7 +140,7 @@ def of_pair(
     return barycenter.solve(sources, ratios, nodes, padded, alpha, solver, start, key, alignments)
 
 
-@functools.partial(streaming.compiled, static_argnames="padded")
+@functools.partial(devices.compiled, shared=("alpha", "solver"), static_argnames="padded")
 def _solve(sources, lams, nodes, alpha, solver, plans, *, padded):
     def one(s, lam, n, plan):
         return of_pair(s, lam, n, padded, alpha, solver, "geodesic", None, plan)
@@ -148,7 +148,7 @@ def _solve(sources, lams, nodes, alpha, solver, plans, *, padded):
     return jax.vmap(one)(sources, lams, nodes, plans)
 
 
-@functools.partial(streaming.compiled, static_argnames="padded")
+@functools.partial(devices.compiled, shared=("alpha",), static_argnames="padded")
 def _enter(sources, lams, nodes, alpha, keys, *, padded):
     def one(s, lam, n, key):
         ratios = jnp.stack([lam, 1.0 - lam])
@@ -158,16 +158,16 @@ def _enter(sources, lams, nodes, alpha, keys, *, padded):
     return jax.vmap(one)(sources, lams, nodes, keys)
 
 
-@streaming.compiled
-def _advance(solver, problem_and_sources, *lanes):
+@functools.partial(devices.compiled, shared=("solver", "leaving"))
+def _advance(solver, problem_and_sources, start, state, fresh, empty, leaving):
     """Outer steps until enough lanes are done (:func:`streaming.refill`)."""
     return streaming.until_some_leave(
         lambda problem, state: barycenter.paper_step(problem, solver, state),
         barycenter.paper_done,
-    )(problem_and_sources[0], *lanes)
+    )(problem_and_sources[0], start, state, fresh, empty, leaving)
 
 
-@streaming.compiled
+@functools.partial(devices.compiled, shared=())
 def _leave(problem_and_sources, state):
     problem, sources = problem_and_sources
     return jax.vmap(barycenter.paper_finish)(problem, sources, state)

@@ -20,6 +20,9 @@ from fgw_jax.midpoint import barycenter, lanes, sizes
 from fgw_jax.midpoint.barycenter import Midpoint
 from fgw_jax.midpoint.starts import STARTS
 
+#: Pairs whose alignments are held at a time: what is held beside the results does not grow.
+BLOCK = 8192
+
 
 def mixup(
     graph1: Graph,
@@ -139,7 +142,7 @@ def mixups(
         solver: as in :func:`mixup`.
         size: nodes of every midpoint, or one number for each; adaptive by default.
         start: as in :func:`mixup`.
-        key: as in :func:`mixup`; every pair gets a key of its own from it.
+        key: as in :func:`mixup`; every pair gets a key of its own from it. Or ``[N]`` keys.
         chunk_size: most pairs solved at once; by default a bound on memory.
         max_shapes: number of padded shapes fitted to these lists; by default a fixed grid.
         progress: show a bar.
@@ -169,31 +172,32 @@ def mixups(
     turned = counts[first] < counts[second]
     first, second = np.where(turned, second, first), np.where(turned, first, second)
     lams_ = np.where(turned, 1.0 - lams_, lams_)
-    alignments = None
-    if start == "geodesic":
-        alignments = _alignments(pool, first, second, alpha, solver, chunk_size, max_shapes)
     dtype = np.asarray(pool[0].weights).dtype
-    pairs = lanes.Pairs(
-        pool,
-        first,
-        second,
-        lams_.astype(dtype),
-        nodes,
-        turned,
-        np.asarray(alpha, dtype),
-        solver,
-        None if key is None else jax.random.split(key, len(graphs1)),
-        alignments,
-    )
-    groups = streaming.pair_groups(
-        nodes, pairs.sides.max(1), max_shapes=max_shapes, chunk_size=chunk_size
-    )
+    keys = None if key is None else _keys(key, len(graphs1))
     items: list[Any] = [None] * len(graphs1)
     with streaming.progress_bar(len(items), progress, "midpoints") as advance:
-        for found in lanes.solve(pairs, groups):
-            for item, mid in found:
-                items[item] = mid
-            advance(len(found))
+        for block in _blocks(first, second):
+            ends = pool, first[block], second[block]
+            alignments = None
+            if start == "geodesic":
+                alignments = _alignments(*ends, alpha, solver, chunk_size, max_shapes)
+            pairs = lanes.Pairs(
+                *ends,
+                lams_[block].astype(dtype),
+                nodes[block],
+                turned[block],
+                np.asarray(alpha, dtype),
+                solver,
+                None if keys is None else keys[block],
+                alignments,
+            )
+            groups = streaming.pair_groups(
+                nodes[block], pairs.sides.max(1), max_shapes=max_shapes, chunk_size=chunk_size
+            )
+            for found in lanes.solve(pairs, groups):
+                for item, mid in found:
+                    items[block[item]] = mid
+                advance(len(found))
     return Midpoints(items)
 
 
@@ -221,6 +225,20 @@ def _alignments(pool, first, second, alpha, solver, chunk_size, max_shapes) -> l
     )
     assert outs.plans is not None  # noqa: S101 - plans are kept by default
     return [outs.plans[k] for k in inverse]
+
+
+def _blocks(first: np.ndarray, second: np.ndarray) -> list[np.ndarray]:
+    """Positions in blocks whose alignments are held at a time; equal pairs stand together."""
+    if len(first) <= BLOCK:
+        return [np.arange(len(first))]
+    order = np.lexsort((second, first))
+    return [order[start : start + BLOCK] for start in range(0, len(order), BLOCK)]
+
+
+def _keys(key: jax.Array, count: int) -> jax.Array:
+    """``count`` keys from one; as many given are taken as they are."""
+    typed = jax.dtypes.issubdtype(key.dtype, jax.dtypes.prng_key)
+    return jax.random.split(key, count) if key.ndim == (0 if typed else 1) else key
 
 
 def _sizes(size: Any, n1: np.ndarray, n2: np.ndarray, lams: np.ndarray) -> np.ndarray:

@@ -11,7 +11,7 @@ import jax
 import numpy as np
 from jax.typing import ArrayLike
 
-from fgw_jax import streaming
+from fgw_jax import devices
 from fgw_jax.buckets import round_up
 from fgw_jax.errors import check
 from fgw_jax.graphs import Batch, Graph, check_list
@@ -99,7 +99,7 @@ def mean(
     return dataclasses.replace(host, graph=graph, plans=plans)
 
 
-@functools.partial(streaming.compiled, static_argnames=("padded", "start"))
+@functools.partial(devices.compiled, static_argnames=("padded", "start"))
 def _solve(
     sources, ratios, size, alpha, solver, key, fixed_structure, fixed_features, *, padded, start
 ):

@@ -7,28 +7,26 @@ this machine.
 
 from __future__ import annotations
 
-import dataclasses
-import functools
-import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from fgw_jax.augment import FGWMixup
 from fgw_jax.datasets import Dataset
+from fgw_jax.estimates import Estimate, duration, random_pairs, slowness
 from fgw_jax.training import results
-from fgw_jax.training.protocol import Job, Workbench
+from fgw_jax.training.protocol import Job, Workbench, jobs
 from fgw_jax.training.settings import GRAPHORMERS, Settings
 
-#: Seconds on two quiet cores, whose float32 product of 512 x 512 runs at :data:`REFERENCE` GFLOP/s.
-REFERENCE = 100.0
+#: Seconds on two quiet cores; :func:`fgw_jax.estimates.slowness` scales them.
 _COMPILE = {"mpnn": 10.0, "graphormer": 25.0}
 #: Seconds of one new graph of 30 nodes; grows with the square of the nodes.
 _AUGMENT = {
     "ifmixup": 2e-3, "gmixup": 5e-3, "gmixup_gw": 0.1, "gmixup_gw_star": 0.1, "gmixup_fgw": 0.1,
-    "smixup": 3e-3, "geomix": 3e-3, "fgwmixup": 8e-3, "fgwmixup_star": 8e-3,
+    "smixup": 3e-3, "geomix": 3e-3,
 }  # fmt: skip
-_AUGMENT_COMPILE = {"fgwmixup": 20.0, "fgwmixup_star": 15.0, "smixup": 10.0, "geomix": 10.0}
+_AUGMENT_COMPILE = {"smixup": 10.0, "geomix": 10.0}
 
 _LISTED = (
     "alpha", "beta_k", "step_size", "size", "label_noise", "num_layers", "batch_size",
@@ -36,35 +34,37 @@ _LISTED = (
 )  # fmt: skip
 
 
-@dataclasses.dataclass(frozen=True)
-class Estimate:
-    """Seconds of the folds, and of compilation once in the process."""
-
-    folds: float
-    compilation: float
-
-    @property
-    def total(self) -> float:
-        """Both."""
-        return self.folds + self.compilation
-
-
 def estimate(todo: Sequence[Job], store: results.Store, bench: Workbench) -> Estimate:
     """Cost of the folds still to do."""
-    seen = _rates(store.records())
-    folds = 0.0
+    return _estimate(todo, _rates(store.records()), bench)
+
+
+def of_run(settings: Settings, data_dir: str | None = None) -> Estimate:
+    """Cost of all folds of a run, by the model alone."""
+    bench = Workbench(data_dir)
+    return _estimate(jobs([settings]), {}, bench)
+
+
+def _estimate(
+    todo: Sequence[Job], seen: Mapping[tuple[Any, ...], float], bench: Workbench
+) -> Estimate:
+    folds = memory = 0.0
     compiled: dict[tuple[Any, ...], float] = {}
     for job in todo:
         settings, data = job.settings, bench.data(job.settings.dataset)
         values = settings.resolved()
         train, made = _model(settings, data)
+        nodes = max(graph.num_nodes for graph in data.graphs)
+        cells = nodes * values["hidden"] + nodes**2 * (settings.backbone in GRAPHORMERS)
+        memory = max(memory, 16.0 * values["batch_size"] * values["num_layers"] * cells)
         per_epoch = seen.get(_place(values, settings.augment), seen.get(_place(values), None))
         folds += train if per_epoch is None else per_epoch * values["epochs"]
-        folds += made
+        folds += made.seconds
         kind = "graphormer" if settings.backbone in GRAPHORMERS else "mpnn"
         compiled[settings.dataset, settings.backbone, values["num_layers"]] = _COMPILE[kind]
-        compiled[settings.dataset, settings.augment] = _AUGMENT_COMPILE.get(settings.augment, 0.0)
-    return Estimate(folds, sum(compiled.values()) * slowness())
+        compiled[settings.dataset, settings.augment] = made.compilation / slowness()
+        memory = max(memory, made.memory)
+    return Estimate(folds, sum(compiled.values()) * slowness(), memory)
 
 
 def describe(todo: Sequence[Job], store: results.Store, bench: Workbench) -> str:
@@ -86,7 +86,7 @@ def listing(
         options = ", ".join(
             f"{name}={value}" for name, value in values.items() if value and name in _LISTED
         )
-        cost = duration(estimate(own, store, bench).folds) if own else "done"
+        cost = duration(estimate(own, store, bench).seconds) if own else "done"
         lines.append(
             f"{settings.dataset:14} {settings.backbone:13} {settings.augment:14} "
             f"{len(own):3} of {values['folds']:2} folds  {cost:>10}  {options}"
@@ -96,38 +96,8 @@ def listing(
     return "\n".join(lines)
 
 
-def duration(seconds: float) -> str:
-    """Seconds in words one can plan with.
-
-    >>> duration(8), duration(150), duration(9000)
-    ('8 s', '2.5 min', '2.5 h')
-    """
-    if seconds < 100:
-        return f"{seconds:.0f} s"
-    if seconds < 6000:
-        return f"{seconds / 60:.1f} min"
-    return f"{seconds / 3600:.1f} h"
-
-
-@functools.cache
-def slowness() -> float:
-    """How much slower this machine is now than the one the model was fitted on."""
-    import jax
-    import jax.numpy as jnp
-
-    product = jax.jit(lambda x: x @ x)
-    x = jnp.ones((512, 512), jnp.float32)
-    product(x).block_until_ready()
-    best = np.inf
-    for _ in range(5):
-        begin = time.perf_counter()
-        product(x).block_until_ready()
-        best = min(best, time.perf_counter() - begin)
-    return float(np.clip(REFERENCE / (2 * 512**3 / best / 1e9), 0.2, 20.0))
-
-
-def _model(settings: Settings, data: Dataset) -> tuple[float, float]:
-    """Seconds of training and of augmentation of a fold, by the work."""
+def _model(settings: Settings, data: Dataset) -> tuple[float, Estimate]:
+    """Seconds of training and cost of augmentation of a fold, by the work."""
     values = settings.resolved()
     nodes = np.array([graph.num_nodes for graph in data.graphs], float)
     share = 0.81 if settings.resolved_protocol == "holdout" else 0.8
@@ -138,10 +108,18 @@ def _model(settings: Settings, data: Dataset) -> tuple[float, float]:
     flops = layers * (dense + pairs).sum() * share
     steps = len(nodes) * share / values["batch_size"]
     epoch = flops / 15e9 + steps * 1.5e-3
-    made = _AUGMENT.get(settings.augment, 0.0) * (values["ratio"] or 0.0) * len(nodes) * share
-    made *= float((nodes**2).mean()) / 30**2
-    scale = slowness()
-    return epoch * values["epochs"] * scale, made * scale
+    count = round((values["ratio"] or 0.0) * len(nodes) * share)
+    return epoch * values["epochs"] * slowness(), _augmentation(settings, nodes, count)
+
+
+def _augmentation(settings: Settings, nodes: np.ndarray, count: int) -> Estimate:
+    """Cost of ``count`` new graphs."""
+    method = settings.method()
+    if isinstance(method, FGWMixup):
+        return random_pairs(nodes.astype(int), count, solver=method.solver)
+    seconds = _AUGMENT.get(settings.augment, 0.0) * count * float((nodes**2).mean()) / 30**2
+    compilation = _AUGMENT_COMPILE.get(settings.augment, 0.0)
+    return Estimate(seconds * slowness(), compilation * slowness())
 
 
 def _place(values: Mapping[str, Any], augment: str = "vanilla") -> tuple[Any, ...]:

@@ -9,15 +9,16 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import functools
+import json
 import os
 import threading
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 
-from fgw_jax import backbones, datasets, streaming
+from fgw_jax import backbones, datasets, devices, distributed, streaming
 from fgw_jax.datasets import Dataset, Split, corrupt_labels, splits
 from fgw_jax.errors import InputError, check
 from fgw_jax.training import results
@@ -25,6 +26,8 @@ from fgw_jax.training.config import Config
 from fgw_jax.training.loop import fit
 from fgw_jax.training.settings import Settings, is_ogb
 from fgw_jax.training.summary import run_key
+
+Item = TypeVar("Item")
 
 #: epochs from which a fold in progress is written to disk
 WORTH_KEEPING = 100
@@ -183,8 +186,11 @@ def missing(work: Sequence[Job], store: results.Store, bench: Workbench) -> list
     return [job for job in work if bench.key(job) not in store]
 
 
-def shard(work: Sequence[Job], num_shards: int, index: int) -> list[Job]:
-    """Every ``num_shards``-th fold, from the ``index``-th on: the part of one machine."""
+def shard(work: Sequence[Item], num_shards: int, index: int) -> list[Item]:
+    """Every ``num_shards``-th fold, from the ``index``-th on: the part of one machine.
+
+    Of machines that do not know of each other; those that do take :func:`distributed.share`.
+    """
     check(num_shards >= 1, f"num_shards: {num_shards} must be at least 1; raise it")
     check(
         0 <= index < num_shards,
@@ -225,12 +231,22 @@ def run(
             done = bench.key(job) in store  # another process was faster
         return job, None if done else bench.run(job)
 
-    at_once = min(workers or streaming.cores(), MOST_WORKERS)
+    at_once = min(workers or devices.workers(), MOST_WORKERS)
     tasks = [functools.partial(task, job) for job in todo]
     with streaming.progress_bar(len(tasks), progress, "folds") as advance:
-        for job, line in streaming.in_parallel(tasks, at_once):
+        for job, line in devices.in_parallel(tasks, at_once):
             with lock:
                 written = line is not None and store.append(line)
             if written:
                 bench.forget(job)
             advance(1)
+
+
+def exchange(work: Sequence[Job], store: results.Store, bench: Workbench) -> None:
+    """Give the lines of this process's ``work`` to all others, and write theirs.
+
+    On one disk they are there already; on disks of their own all end with the same lines.
+    """
+    own = [json.dumps(store[bench.key(job)]) for job in work]
+    for (line,) in distributed.gather([(line,) for line in own]):
+        store.append(json.loads(str(line)))

@@ -158,7 +158,7 @@ def test_the_estimate_follows_what_ran(undisturbed, bench, runs, tmp_path):
     assert cost.describe([], empty, bench) == "all lines are there"
     assert cost.describe(work, empty, bench).startswith("about")
     seconds = [r["seconds"]["train"] for r in undisturbed.records()]
-    known = cost.estimate(work, undisturbed, bench).folds
+    known = cost.estimate(work, undisturbed, bench).seconds
     assert 3 * min(seconds) <= known <= 6 * max(seconds) + 1
     assert "6 folds to do" in cost.listing(runs, work, empty, bench)
     assert cost.listing(runs, [], undisturbed, bench).count("done") == 2

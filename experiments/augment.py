@@ -1,0 +1,78 @@
+"""New graphs of a dataset by FGWMixup, written in parts by one process or many.
+
+    python -m experiments.augment --dataset=NCI1 --num_new=2000 --data_dir=FOLDER --out=FOLDER
+
+Parts of --part_size graphs are files in --out/parts (npz, read by ``Dataset.load``). Parts found
+there are not made again, so a job that was killed goes on where it was; a part does not depend on
+who makes it, so any number of processes leave the same files. Two processes on one machine:
+
+    python -m experiments.augment --dataset=NCI1 --num_new=2000 --num_processes=2 --process_id=0
+    python -m experiments.augment --dataset=NCI1 --num_new=2000 --num_processes=2 --process_id=1
+
+Machines that do not run at the same time take shards instead (--num_shards, --shard).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+
+import jax
+from absl import flags as absl_flags
+
+from experiments import flags
+from fgw_jax import datasets, distributed, estimates
+from fgw_jax.augment import FGWMixup, parts
+from fgw_jax.errors import InputError
+from fgw_jax.training import protocol, settings
+
+SHARED = ("dataset", "augment", *flags.METHOD, "seed", *flags.PLACES, *flags.PROCESSES)
+
+
+def main(values: absl_flags.FlagValues) -> None:
+    """Plan the parts, say what they will cost, make this process's share."""
+    with flags.usage_errors(values):
+        out = flags.out_folder(values)
+        (run,) = settings.expand(**flags.protocol(values))
+        method = run.method()
+        if not isinstance(method, FGWMixup):
+            raise InputError(f"augment: {run.augment} is not made in parts; use fgwmixup")
+        data = datasets.load(run.dataset, values.data_dir)
+        count = round(method.ratio * len(data)) if values.num_new is None else values.num_new
+        key = jax.random.key(values.seed)
+        plan = parts.plan(method, key, data, count, out / "parts", values.part_size)
+        plan = protocol.shard(plan, values.num_shards, values.shard)
+    todo = sum(part.count for part in plan if not part.path.exists())
+    say = print if distributed.is_first() else lambda *_, **__: None
+    sizes = [graph.num_nodes for graph in data.graphs]
+    cost = estimates.random_pairs(sizes, todo, solver=method.solver)
+    total = sum(part.count for part in plan)
+    say(f"{data.name}: {todo} of {total} new graphs to make, {cost}", flush=True)
+    distributed.wait("the parts begin")  # so that seconds are of the work, not of a late start
+    begin = time.perf_counter()
+    made = parts.make(method, key, data, plan, progress=_bar if distributed.is_first() else None)
+    distributed.wait("the parts are made")
+    seconds = time.perf_counter() - begin
+    print(f"process {jax.process_index()}: {made} parts made", flush=True)
+    say(f"{todo} new graphs in {seconds:.2f} s, compilation included: {out / 'parts'}")
+
+
+def _bar(todo: Sequence[parts.Part]) -> Iterator[parts.Part]:
+    from tqdm import tqdm
+
+    yield from tqdm(todo, unit="part", disable=not todo)
+
+
+def define(values: absl_flags.FlagValues) -> None:
+    """Flags of this binary alone."""
+    absl_flags.DEFINE_integer(
+        "num_new", None, "New graphs (default: --ratio of the dataset).", 1, flag_values=values
+    )
+    absl_flags.DEFINE_integer(
+        "part_size", parts.PART_SIZE, "New graphs of a file.", 1, flag_values=values
+    )
+    flags.define(["num_shards", "shard"], values)
+
+
+if __name__ == "__main__":
+    flags.launch(main, SHARED, define, augment="fgwmixup")

@@ -1,0 +1,100 @@
+"""Many new graphs, part by part, into files: by any number of processes, stopped and resumed.
+
+A part depends on the method, the data, the key and its number only, never on who makes it, so one
+process or a thousand leave the same files bit for bit, and memory holds one part at a time. A file
+is written whole or not at all; parts that are there are not made again.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+import jax
+
+from fgw_jax import distributed
+from fgw_jax.augment import cache
+from fgw_jax.augment.fgw_mixup import FGWMixup
+from fgw_jax.datasets.dataset import Dataset
+from fgw_jax.errors import check
+
+#: New graphs of a part: some seconds of work, a file of some hundred kilobytes.
+PART_SIZE = 500
+
+
+@dataclasses.dataclass(frozen=True)
+class Part:
+    """One file of new graphs.
+
+    Attributes:
+        number: place among the parts.
+        count: new graphs in it.
+        path: its file.
+    """
+
+    number: int
+    count: int
+    path: Path
+
+
+def plan(
+    method: FGWMixup,
+    key: jax.Array,
+    dataset: Dataset,
+    count: int,
+    folder: str | os.PathLike[str],
+    part_size: int = PART_SIZE,
+) -> list[Part]:
+    """The parts of ``count`` new graphs and their files, made or not.
+
+    >>> from fgw_jax import datasets
+    >>> data = datasets.synthetic(num_graphs=10, size=6)
+    >>> [part.count for part in plan(FGWMixup(), jax.random.key(0), data, 25, "new", 10)]
+    [10, 10, 5]
+    """
+    check(
+        isinstance(method, FGWMixup),
+        "method: only FGWMixup makes new graphs in parts; call other methods on the dataset",
+    )
+    check(count >= 1, f"count: {count} new graphs; ask for at least 1")
+    check(part_size >= 1, f"part_size: must be at least 1, got {part_size}")
+    name = cache.digest(method, key, dataset)[:16]
+    parts = []
+    for number, start in enumerate(range(0, count, part_size)):
+        size = min(part_size, count - start)
+        parts.append(Part(number, size, Path(folder) / f"{name}-{number:07d}-{size}.npz"))
+    return parts
+
+
+def make(
+    method: FGWMixup,
+    key: jax.Array,
+    dataset: Dataset,
+    parts: Sequence[Part],
+    *,
+    progress: Callable[[Sequence[Part]], Iterable[Part]] | None = None,
+) -> int:
+    """Make this process's share of the parts that are missing; returns how many it made.
+
+    ``progress`` wraps the list of parts, for a bar.
+    """
+    todo = [part for part in distributed.share(parts) if not part.path.exists()]
+    for part in todo if progress is None else progress(todo):
+        part.path.parent.mkdir(parents=True, exist_ok=True)
+        drawn = method.draw(jax.random.fold_in(key, part.number), dataset, part.count)
+        drawn.dataset.save(part.path)
+    return len(todo)
+
+
+def load(parts: Sequence[Part]) -> Dataset:
+    """The new graphs of all parts, one dataset."""
+    made = [Dataset.load(part.path) for part in parts]
+    return Dataset(
+        [graph for part in made for graph in part.graphs],
+        [row for part in made for row in part.labels],
+        name=made[0].name,
+        num_classes=made[0].num_classes,
+        origins=[origin for part in made for origin in part.origins],
+    )

@@ -1,0 +1,159 @@
+"""Where batched functions run: lanes over the devices of this process, tasks over its cores.
+
+Lanes are independent, so a batch is cut along its first axis and every device runs the same
+compiled loop on its own part: no device waits for another inside a solver, and there is no
+collective. One device runs the plain compiled function.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import contextlib
+import functools
+import inspect
+import itertools
+import os
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+#: Name of the axis of devices.
+AXIS = "lanes"
+
+
+def local() -> list[jax.Device]:
+    """The devices lanes are spread over: all of this process, or ``jax.default_device`` alone."""
+    chosen: Any = jax.config.jax_default_device  # type: ignore[attr-defined]
+    if isinstance(chosen, jax.Device):
+        return [chosen]
+    return jax.local_devices() if chosen is None else jax.local_devices(backend=chosen)[:1]
+
+
+def even(lanes: int) -> int:
+    """The next number of lanes that the devices share evenly: as many on each, or one each."""
+    count = len(local())
+    return lanes if lanes < count else -(-lanes // count) * count
+
+
+def compiled(
+    function: Callable[..., Any],
+    *,
+    shared: Sequence[str] | None = None,
+    static_argnames: str | Sequence[str] = (),
+) -> Callable[..., Any]:
+    """``jax.jit`` for functions of many lanes, whose code is long: on CPU with lighter passes.
+
+    A third less to compile, at the same speed of what comes out (measured on solvers of 32 nodes).
+
+    Args:
+        function: positional arguments are arrays, or trees of arrays, with lanes as first axis, as
+            are all its results.
+        shared: names of the arguments that all lanes share; ``None``: the function has no lanes
+            and stays on one device.
+        static_argnames: as in ``jax.jit``; keyword arguments.
+    """
+    names = list(inspect.signature(function).parameters)
+    lane_names = [name for name in names if name not in (shared or ())]
+
+    def light() -> dict[str, Any] | None:
+        return {"xla_backend_optimization_level": 1} if jax.default_backend() == "cpu" else None
+
+    @functools.cache
+    def on_one(backend: str) -> Callable[..., Any]:
+        return jax.jit(function, compiler_options=light(), static_argnames=static_argnames)
+
+    @functools.cache
+    def on_many(mesh: Mesh, static: tuple[tuple[str, Any], ...]) -> Callable[..., Any]:
+        specs = tuple(
+            PartitionSpec(AXIS) if name in lane_names else PartitionSpec()
+            for name in names
+            if name not in dict(static)
+        )
+        spread = jax.shard_map(
+            functools.partial(function, **dict(static)),
+            mesh=mesh,
+            in_specs=specs,
+            out_specs=PartitionSpec(AXIS),
+            # Loops differ in length from device to device, which the check of replication forbids.
+            check_vma=False,
+        )
+        shardings = tuple(NamedSharding(mesh, spec) for spec in specs)
+        return jax.jit(spread, compiler_options=light(), in_shardings=shardings)
+
+    @functools.wraps(function)
+    def call(*args: Any, **static: Any) -> Any:
+        mesh = None
+        if shared is not None:
+            mesh = _mesh(jax.tree.leaves(args[names.index(lane_names[0])])[0].shape[0])
+        if mesh is None:
+            return on_one(jax.default_backend())(*args, **static)
+        return on_many(mesh, tuple(sorted(static.items())))(*args)
+
+    return call
+
+
+def _mesh(lanes: int) -> Mesh | None:
+    """The devices that share ``lanes`` evenly (:func:`even`); ``None`` if that is one."""
+    devices = local()
+    count = min(lanes, len(devices))
+    if count == 1 or lanes % count:
+        return None
+    return Mesh(np.array(devices[:count]), (AXIS,))
+
+
+def workers() -> int:
+    """Tasks that run side by side.
+
+    On CPU one compiled call at a time keeps one core busy with small batches, so there are as many
+    as cores; of several devices each keeps a core busy by itself, and a second task prepares its
+    batch meanwhile.
+    """
+    if jax.default_backend() != "cpu":
+        return 1
+    return _cores() if len(local()) == 1 else min(_cores(), 2)
+
+
+def in_parallel(tasks: Sequence[Callable[[], Any]], at_once: int | None = None) -> Iterator[Any]:
+    """Results of the tasks as they are done, in any order.
+
+    ``at_once`` run side by side, by default as many as there are :func:`workers`. The settings of
+    the calling thread hold in the tasks.
+    """
+    at_once = at_once or workers()
+    if min(at_once, len(tasks)) <= 1:
+        yield from (task() for task in tasks)
+        return
+    names = ("enable_x64", "default_matmul_precision", "default_device", "debug_nans")
+    settings = [(getattr(jax, name), getattr(jax.config, f"jax_{name}")) for name in names]
+
+    def run(task):
+        with contextlib.ExitStack() as stack:
+            for setting, value in settings:
+                stack.enter_context(setting(value))
+            return task()
+
+    # A few tasks ahead at most, and none kept once done: memory does not grow with their number.
+    with concurrent.futures.ThreadPoolExecutor(at_once) as pool:
+        waiting = iter(tasks)
+        running = {pool.submit(run, task) for task in itertools.islice(waiting, 2 * at_once)}
+        try:
+            while running:
+                done, running = concurrent.futures.wait(
+                    running, return_when=concurrent.futures.FIRST_COMPLETED
+                )
+                running |= {pool.submit(run, task) for task in itertools.islice(waiting, len(done))}
+                while done:
+                    yield done.pop().result()
+        finally:
+            for future in running:
+                future.cancel()
+
+
+def _cores() -> int:
+    """Cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

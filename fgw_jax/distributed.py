@@ -1,0 +1,166 @@
+"""Several processes, on one machine or on many: who does what, and how all get all of it.
+
+JAX's own runtime connects the processes (:func:`initialize`); each works on its own devices on the
+items :func:`share` gives it, with no word to the others, and :func:`gather` puts the results of all
+back in order, in every process. In a single process all of it does nothing.
+
+Started once for each process::
+
+    fgw_jax.distributed.initialize("10.0.0.1:1234", num_processes=2, process_id=0)
+    mine = fgw_jax.distributed.share(pairs)
+    values = fgw_jax.distributed.gather([(value,) for value in work_on(mine)])
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeVar
+
+import jax
+import numpy as np
+
+from fgw_jax.errors import InputError, check
+
+Item = TypeVar("Item")
+
+#: Bytes a process may hand to :func:`gather`: their number is gathered as a 32-bit integer.
+MOST_BYTES = 2**31 - 1
+
+
+def initialize(
+    coordinator_address: str | None = None,
+    num_processes: int | None = None,
+    process_id: int | None = None,
+) -> None:
+    """Connect this process with the others; before anything is computed.
+
+    Without arguments JAX finds the others by itself: on TPU pods, under Slurm and under MPI.
+
+    Args:
+        coordinator_address: ``host:port`` of the first process, reachable by all.
+        num_processes: how many there are; 1 connects nothing.
+        process_id: number of this one, from 0.
+    """
+    given: dict[str, Any] = {
+        "coordinator_address": coordinator_address,
+        "num_processes": num_processes,
+        "process_id": process_id,
+    }
+    check_processes(**given)
+    if num_processes == 1:
+        return
+    try:
+        jax.distributed.initialize(**given)
+    except (RuntimeError, ValueError) as error:
+        raise InputError(
+            f"coordinator_address: the processes could not be connected ({error}); call initialize "
+            "once, before any computation, and give all of coordinator_address, num_processes and "
+            "process_id where JAX cannot find them"
+        ) from error
+
+
+def check_processes(
+    coordinator_address: str | None, num_processes: int | None, process_id: int | None
+) -> None:
+    """Refuse numbers of processes that do not fit together.
+
+    >>> check_processes("10.0.0.1:1234", 2, 1)
+    """
+    if num_processes is None and process_id is None and coordinator_address is None:
+        return
+    check(
+        num_processes is not None and num_processes >= 1,
+        f"num_processes: {num_processes} is no number of processes; say how many there are",
+    )
+    assert num_processes is not None  # noqa: S101 - told above, for the type checker
+    check(
+        process_id is not None and 0 <= process_id < num_processes,
+        f"process_id: {process_id} is not from 0 to {num_processes - 1}; give each process its own",
+    )
+    check(
+        num_processes == 1 or ":" in (coordinator_address or ""),
+        f"coordinator_address: {coordinator_address!r} is no host:port; give that of process 0",
+    )
+
+
+def is_first() -> bool:
+    """Whether this is the process that speaks for all."""
+    return jax.process_index() == 0
+
+
+def share(items: Iterable[Item]) -> list[Item]:
+    """The items of this process: every n-th of n processes.
+
+    >>> share([3, 1, 2])
+    [3, 1, 2]
+    """
+    return list(items)[jax.process_index() :: jax.process_count()]
+
+
+def gather(items: Sequence[Sequence[Any]]) -> list[list[np.ndarray]]:
+    """What all processes made of their :func:`share`, in the order of the whole, in every process.
+
+    All processes must call it. An item is some arrays, of any shapes.
+
+    >>> [array.tolist() for array in gather([(1.5, [[1, 2]])])[0]]
+    [1.5, [[1, 2]]]
+    """
+    if jax.process_count() == 1:
+        return [[np.asarray(array) for array in item] for item in items]
+    parts = [_unpack(data) for data in _all_bytes(_pack(items))]
+    whole: list[list[np.ndarray]] = [[] for _ in range(sum(map(len, parts)))]
+    for process, part in enumerate(parts):
+        whole[process :: len(parts)] = part
+    return whole
+
+
+def everywhere(value: Any) -> list[np.ndarray]:
+    """What all processes say, by process; all must call it.
+
+    >>> [int(value) for value in everywhere(3)]
+    [3]
+    """
+    return [arrays[0] for arrays in gather([(value,)])]
+
+
+def wait(what: str) -> None:
+    """Return when all processes have come here; ``what`` names the place."""
+    if jax.process_count() > 1:
+        from jax.experimental import multihost_utils
+
+        multihost_utils.sync_global_devices(what)
+
+
+def _pack(items: Sequence[Sequence[Any]]) -> bytes:
+    """Items as npz without pickle: arrays ``item.place``."""
+    arrays = {f"{i}.{j}": np.asarray(a) for i, item in enumerate(items) for j, a in enumerate(item)}
+    file = io.BytesIO()
+    np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
+    return file.getvalue()
+
+
+def _unpack(data: bytes) -> list[list[np.ndarray]]:
+    items: list[list[np.ndarray]] = []
+    with np.load(io.BytesIO(data), allow_pickle=False) as file:
+        for name in file.files:  # in the order they were packed
+            item = int(name.split(".")[0])
+            items += [[] for _ in range(item + 1 - len(items))]
+            items[item].append(file[name])
+    return items
+
+
+def _all_bytes(data: bytes) -> list[bytes]:
+    """The bytes of every process: padded to the longest, since a collective has one shape."""
+    from jax.experimental import multihost_utils
+
+    check(
+        len(data) <= MOST_BYTES,
+        f"items: {len(data)} bytes are too many to gather at once; gather fewer at a time, or "
+        "write parts to files (fgw_jax.augment.parts)",
+    )
+    lengths = np.ravel(multihost_utils.process_allgather(np.int32(len(data))))
+    padded = np.zeros(int(lengths.max()), np.uint8)
+    padded[: len(data)] = np.frombuffer(data, np.uint8)
+    rows = np.asarray(multihost_utils.process_allgather(padded))
+    return [row[:n].tobytes() for row, n in zip(rows, lengths, strict=True)]
