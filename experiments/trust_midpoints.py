@@ -153,8 +153,8 @@ def augment_check(name: str, seed: int, count: int, features: str = "any") -> Ve
         out = method(jax.random.key(seed % 2**31), data)
     verdict = Verdict(f"augment {name}, seed {seed}, features {features}", len(out))
     every = lambda test: [bool(test(graph.unpad())) for graph in out.graphs]  # noqa: E731
-    finite = every(lambda g: all(np.isfinite(x).all() for x in (g.features, g.adjacency,
-                                                               g.structure, g.weights)))  # fmt: skip
+    arrays = lambda g: (g.features, g.adjacency, g.structure, g.weights)  # noqa: E731
+    finite = every(lambda g: all(np.isfinite(x).all() for x in arrays(g)))
     verdict.not_finite = len(out) - sum(finite)
     verdict.require("finite", finite)
     verdict.require("symmetric", every(lambda g: np.array_equal(g.adjacency, g.adjacency.T)))

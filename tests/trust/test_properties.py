@@ -25,7 +25,9 @@ LONG = {
     "from a plan: mirror",
     "from a plan: literal",
     "padding: literal",
+    "midpoint: geodesic, relaxed",
     "midpoint: random, mirror",
+    "midpoint: random, relaxed",
     "midpoint: random, literal",
     "augment: gmixup_gw",
     "augment: gmixup_gw_star",
@@ -61,10 +63,10 @@ def test_generic_pairs_keep_their_value_when_exchanged_reordered_and_padded():
     A local solver may still end elsewhere after another rounding, hence a share and not all.
     """
     cases = trust.generic_cases(0, trust.BATCH)
-    low = trust_checks.Cases(cases.kinds, cases.graphs, np.full_like(cases.alpha, 0.1))
-    found = trust_checks.rates("relaxed", low)
+    low = trust_graphs.Cases(cases.kinds, cases.graphs, np.full_like(cases.alpha, 0.1))
+    found = trust.rates("relaxed", low)
     assert {name: values.mean() >= 0.9 for name, values in found.items()} == dict.fromkeys(
-        trust_checks.RATES, True
+        trust.RATES, True
     )
 
 
