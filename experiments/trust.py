@@ -13,7 +13,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
@@ -22,11 +22,10 @@ from absl import flags as absl_flags
 
 from experiments import flags, infeasibility, trust_checks, trust_midpoints
 from experiments.trust_checks import Check, Verdict
-from experiments.trust_graphs import SIZE, Cases, Kind, permuted, random_graph
+from experiments.trust_rates import FAMILIES, INVARIANT, RATES, invariance_check, rate_row
 from fgw_jax import Graph, augment, datasets
 from fgw_jax.errors import InputError, check
 from fgw_jax.fgw import distances
-from fgw_jax.graphs import Batch
 
 #: Cases of one call of a check: one compiled shape.
 BATCH = 32
@@ -43,48 +42,13 @@ CHECKS: dict[str, Check] = {
     **_over(trust_checks.solver_check, "solver", trust_checks.SOLVERS),
     **_over(trust_checks.start_check, "from a plan", STEPPING),
     **_over(trust_checks.padding_check, "padding", STEPPING),
+    **_over(invariance_check, "invariance", INVARIANT),
     "alpha": trust_checks.alpha_check,
     "triangle": trust_checks.triangle_check,
     **_over(trust_midpoints.midpoint_check, "midpoint", trust_midpoints.MIDPOINTS),
     "decode": trust_midpoints.decode_check,
     **_over(trust_midpoints.augment_check, "augment", augment.METHODS),
 }
-
-#: Families of pairs whose rates are told: name -> kind of features, whether all is generic.
-FAMILIES = {"generic features": "generic", "two labels": "labels", "constant features": "constant"}
-
-
-#: What a local solver finds or does not find: name -> share of cases, by :func:`rates`.
-RATES = ("exchanged", "reordered", "copy found", "padded further")
-
-
-def rates(name: str, cases: Cases, seed: int = 0) -> dict[str, np.ndarray]:
-    """Whether each case ``[B]`` keeps its value under what should not change it (:data:`RATES`).
-
-    Exchanged: FGW(G1, G2) = FGW(G2, G1). Reordered: the nodes of the first graph permuted. Copy
-    found: a permuted copy of the first graph at distance 0. Padded further: eight more masked
-    nodes. Equal means within 1e-3 of the value and 1e-5 of the largest cost.
-    """
-    rng = np.random.default_rng(seed)
-    first, second = cases.batches()
-    copies = [permuted(g, rng.permutation(g.num_nodes)) for g in cases.graphs[0]]
-    copy = Batch.stack(copies, SIZE)
-    plain, exchanged, reordered, itself, padded = (
-        np.asarray(trust_checks.solve(name, *pair, cases.alpha).value, np.float64)
-        for pair in (
-            (first, second),
-            (second, first),
-            (copy, second),
-            (first, copy),
-            (first.pad(SIZE + 8), second.pad(SIZE + 8)),
-        )
-    )
-    slack = 1e-5 * sum(trust_checks.scales(first, second, cases.alpha))
-    own = 1e-5 * sum(trust_checks.scales(first, copy, cases.alpha))
-    same = lambda other: np.abs(other - plain) <= 1e-3 * np.abs(plain) + slack  # noqa: E731
-    found = (same(exchanged), same(reordered), itself <= own + 1e-6, same(padded))
-    return dict(zip(RATES, found, strict=True))
-
 
 #: Columns of the table of both precisions; plans are the same within 1e-4 of the largest entry.
 PRECISION = (
@@ -96,15 +60,6 @@ PRECISION = (
     "same plan",
     "largest relative difference of those",
 )
-
-
-def generic_cases(seed: int, count: int, features: str = "generic") -> Cases:
-    """Pairs of sparse graphs with equal weights and one kind of features, at the usual alphas."""
-    rng = np.random.default_rng(seed)
-    kinds = (Kind("sparse", features, "uniform", False),) * count
-    pairs = tuple([random_graph(rng, kind) for kind in kinds] for _ in range(2))
-    alpha = rng.choice([0.1, 0.5, 0.95], count).astype(pairs[0][0].weights.dtype)
-    return Cases(kinds, pairs, alpha)
 
 
 def run_checks(
@@ -124,9 +79,14 @@ def run_checks(
         jax.clear_caches()  # compiled code stays mapped, and the number of maps has a limit
 
 
-def precision_rows(left: list[Graph], right: list[Graph], alpha: float) -> Iterator[str]:
+def precision_rows(
+    left: list[Graph],
+    right: list[Graph],
+    alpha: float,
+    solvers: Sequence[str] = ("cg", "cg, 3 starts", "mirror", "relaxed", "literal"),
+) -> Iterator[str]:
     """Rows of the table :data:`PRECISION`, a solver each."""
-    for name in ("cg", "cg, 3 starts", "mirror", "relaxed", "literal"):
+    for name in solvers:
         solver = trust_checks.SOLVERS[name][0]
         single = distances(left, right, alpha, solver, max_shapes=1)
         with double_precision():
@@ -184,7 +144,13 @@ def main(values: absl_flags.FlagValues) -> None:
             print(verdict, file=sys.stderr)
     print(f"| all | {total} | {not_finite} | {violations} |\n")
     if values.rates:
-        _print_rates(values.rates, values.seed)
+        print(f"| solver | pairs | {' | '.join(RATES)} |\n" + "|---" * (len(RATES) + 2) + "|")
+        for solver in ("cg", "mirror", "relaxed"):
+            for family in FAMILIES:
+                row = rate_row(solver, family, values.rates, BATCH, values.seed)
+                print(row, flush=True)
+            jax.clear_caches()
+        print()
     if data is not None:
         left, right = infeasibility.random_pairs(data, values.num_pairs, values.seed)
         print(f"{len(left)} pairs of {data.name}, alpha {values.alpha:g}, seed {values.seed}\n")
@@ -192,22 +158,6 @@ def main(values: absl_flags.FlagValues) -> None:
         for row in precision_rows(left, right, values.alpha):
             print(row, flush=True)
     sys.exit(1 if violations else 0)
-
-
-def _print_rates(cases: int, seed: int) -> None:
-    print(f"| solver | pairs | {' | '.join(RATES)} |")
-    print("|---" * (len(RATES) + 2) + "|")
-    for solver in ("cg", "mirror", "relaxed"):
-        for family, features in FAMILIES.items():
-            batches = [
-                rates(solver, generic_cases(seed + i, BATCH, features), seed)
-                for i in range(-(-cases // BATCH))
-            ]
-            shares = [np.mean([batch[name] for batch in batches]) for name in RATES]
-            print(f"| {solver} | {family} | " + " | ".join(f"{s:.1%}" for s in shares) + " |",
-                  flush=True)  # fmt: skip
-        jax.clear_caches()
-    print()
 
 
 def own_flags(values: absl_flags.FlagValues) -> None:

@@ -2,7 +2,7 @@ r"""Properties of distances that hold for every pair of graphs, as checks over b
 
 A check is a function of a seed, a number of cases and a kind of features; it returns a
 :class:`Verdict` that names what was broken and where. What a nonconvex, local solver cannot promise
-is counted by :func:`experiments.trust.rates`, and no violation.
+is counted by :func:`experiments.trust_rates.rates`, and no violation.
 """
 
 from __future__ import annotations

@@ -86,12 +86,6 @@ class Kind:
     weights: str
     doubled: bool
 
-    @property
-    def is_generic(self) -> bool:
-        """Whether no two nodes are alike and none is light: order and padding must not matter."""
-        plain = self.weights in ("uniform", "generic") and not self.doubled
-        return plain and self.features == "generic" and self.adjacency != "wide weights"
-
 
 def random_kind(rng: np.random.Generator, features: str = "any") -> Kind:
     """Names drawn evenly; ``features`` other than ``"any"`` are kept."""
@@ -125,11 +119,6 @@ class Cases:
     kinds: tuple[Kind, ...]
     graphs: tuple[list[Graph], ...]
     alpha: np.ndarray
-
-    @property
-    def is_generic(self) -> np.ndarray:
-        """``[B]`` whether the tuple's graphs are generic and features count."""
-        return np.array([kind.is_generic for kind in self.kinds]) & (self.alpha < 1)
 
     def batches(self, size: int = SIZE) -> list[Batch]:
         """The graphs of each place, padded and stacked."""

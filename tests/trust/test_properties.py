@@ -57,19 +57,6 @@ def test_property(name):
     holds()
 
 
-def test_generic_pairs_keep_their_value_when_exchanged_reordered_and_padded():
-    """No two nodes alike, features that count: the order of nodes and graphs does not matter.
-
-    A local solver may still end elsewhere after another rounding, hence a share and not all.
-    """
-    cases = trust.generic_cases(0, trust.BATCH)
-    low = trust_graphs.Cases(cases.kinds, cases.graphs, np.full_like(cases.alpha, 0.1))
-    found = trust.rates("relaxed", low)
-    assert {name: values.mean() >= 0.9 for name, values in found.items()} == dict.fromkeys(
-        trust.RATES, True
-    )
-
-
 def test_a_broken_property_is_told_with_its_seed_and_case():
     verdict = trust_checks.Verdict("solver x, seed 7", 3)
     verdict.require_finite(np.array([1.0, np.nan, 2.0]))
