@@ -275,9 +275,8 @@ def lower_bound(
 def _describe(problem, sources, plans, alignments, history, count) -> Midpoint:
     """The midpoint of feasible plans: their averages, objective, bound and status."""
     given, exact = _given_back(problem, sources)
-    if alignments is not None:
-        order = _node_order(problem, sources)
-        plans = jnp.where(exact, alignments[:, order], plans)
+    known = _glued(problem, plans) if alignments is None else alignments
+    plans = jnp.where(exact, known[:, _node_order(problem, sources)], plans)
     plans = jnp.where(problem.new_weights[:, None] > 0, plans, 0.0)
     structure, features = problem.update(plans)
     adjacency = problem.average_structure(jnp.asarray(sources.adjacency, structure.dtype), plans)
@@ -301,6 +300,17 @@ def _describe(problem, sources, plans, alignments, history, count) -> Midpoint:
     status = jnp.where(jnp.isfinite(objective), status, Status.NON_FINITE).astype(jnp.int32)
     history = jnp.where(jnp.arange(len(history)) == count, objective, history)
     return Midpoint(graph, plans, values, objective, bound, count, converged, status, history)
+
+
+def _glued(problem: MidpointProblem, plans: jax.Array) -> jax.Array:
+    """Plans ``[S, m, m]`` from the main source to every source, through the new nodes.
+
+    A source that comes back as the midpoint brings its own weights, which plans ``[S, n, m]`` of
+    new nodes of equal weight do not have.
+    """
+    onward = (plans[problem.main] * reciprocal(problem.new_weights)[:, None]).T @ plans
+    own = (jnp.arange(problem.num_sources) == problem.main)[:, None, None]
+    return jnp.where(own, jnp.diag(problem.weights[problem.main])[None], onward)
 
 
 def _node_order(problem: MidpointProblem, sources: Graph) -> jax.Array:

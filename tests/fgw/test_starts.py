@@ -38,6 +38,32 @@ def test_portfolio_holds_the_default_start_first(rng):
     assert np.isfinite(logs).all()
 
 
+def test_default_start_of_unequal_weights_is_near_their_product(rng):
+    graphs = [labelled_graph(rng, n) for n in (9, 7)]
+    heavy = [
+        Graph.from_adjacency(g.adjacency, g.features, measure=rng.uniform(0.1, 1, g.num_nodes))
+        for g in graphs
+    ]
+    problem = from_graphs(*heavy, 0.95)
+    expected = np.log(np.asarray(problem.product))
+    for log_plan in (starts.portfolio(problem, 1, 0.1)[0], starts.log_start(problem, None, 0.0)):
+        np.testing.assert_allclose(log_plan, expected, atol=0.5)
+    warm = starts.log_start(problem, np.zeros((9, 7), np.float32), 0.1)
+    np.testing.assert_allclose(np.exp(warm), starts.WARM_MIX * problem.product, rtol=1e-4)
+
+
+def test_ties_are_broken_by_ranks_with_noise_of_unit_variance(rng):
+    g1, g2 = labelled_graph(rng, 30), labelled_graph(rng, 40)
+    problem = from_graphs(g1, g2, 0.95)
+    ranks = starts._ranks(problem.structure1, problem.cost @ problem.weights2, problem.weights1)
+    np.testing.assert_array_equal(np.sort(ranks), np.arange(30))
+    noise = np.asarray(starts.tie_breaker(problem))
+    assert abs(noise.mean()) < 0.1 and abs(noise.std() - 1) < 0.1
+    other = np.asarray(starts.tie_breaker(from_graphs(g2, g1, 0.95)))
+    np.testing.assert_array_equal(other.T, noise)
+    assert (noise != np.asarray(starts.tie_breaker(problem, 1))).mean() > 0.9
+
+
 def test_portfolio_is_the_same_under_padding(rng):
     g1, g2 = labelled_graph(rng, 9), labelled_graph(rng, 7)
     plain = starts.portfolio(from_graphs(g1, g2, 0.95), 4, 0.1)

@@ -73,6 +73,24 @@ def test_the_ends_give_back_the_sources(lam, pair):
     assert abs(float(mid.objective)) <= 1e-5
 
 
+@every_setting
+@pytest.mark.parametrize("lam", [0.0, 1.0])
+def test_plans_at_the_ends_have_the_weights_of_the_source_that_comes_back(name, lam, pair):
+    """With unequal weights: the new nodes' own are equal until the source takes their place."""
+    rng = np.random.default_rng(4)
+    heavy = [
+        Graph.from_adjacency(g.adjacency, g.features, measure=rng.uniform(0.1, 1, g.num_nodes))
+        for g in pair
+    ]
+    mid = mixup(*heavy, lam, **SETTINGS[name])
+    source = heavy[0] if lam == 1.0 else heavy[1]
+    np.testing.assert_array_equal(mid.graph.weights, source.weights)
+    for plan, graph in zip(mid.plans, heavy, strict=True):
+        np.testing.assert_allclose(np.asarray(plan).sum(1), source.weights, atol=1e-6)
+        np.testing.assert_allclose(np.asarray(plan).sum(0), graph.weights, atol=1e-6)
+    assert abs(float(mid.objective)) <= 1e-5
+
+
 @geodesic
 def test_alone_and_in_a_list_are_the_same(name, pair):
     rng = np.random.default_rng(2)

@@ -1,0 +1,81 @@
+"""What the front door refuses and what it lets in."""
+
+import numpy as np
+import pytest
+
+from fgw_jax import Graph, Reference, Relaxed, Strict
+from fgw_jax.errors import InputError
+from fgw_jax.fgw import Schedule, checks
+from fgw_jax.graphs import Batch
+
+EDGE = Graph.from_edges([(0, 1)], 2)
+
+
+@pytest.mark.parametrize(
+    ("solver", "message"),
+    [
+        (Strict(starts=0), "Strict.starts: must be a whole number of at least 1"),
+        (Strict(max_steps=2.5), "Strict.max_steps"),
+        (Strict(starts=True), "Strict.starts"),
+        (Strict(warm_steps=-1), "Strict.warm_steps: must be a whole number of at least 0"),
+        (Strict(rtol=-1e-3), "Strict.rtol: must be a finite number >= 0"),
+        (Strict(step_size=0.0), "Strict.step_size: must be a finite number > 0"),
+        (Strict(step_size=np.inf), "Strict.step_size"),
+        (Strict(noise="loud"), "Strict.noise: expected a number"),
+        (Relaxed(plan="first"), "Relaxed.plan: must be one of"),
+        (Relaxed(round=2), "Relaxed.round"),
+        (Relaxed(schedule=3.0), "Relaxed.schedule: expected a Schedule or None"),
+        (Relaxed(schedule=Schedule(num_steps=0)), "Schedule.num_steps"),
+        (Relaxed(max_steps=None), "Relaxed.max_steps"),
+        (Reference(epsilon=0.0), "Reference.epsilon"),
+        (object(), "solver: expected"),
+    ],
+)
+def test_settings_no_solver_can_work_with(solver, message):
+    with pytest.raises(InputError, match=message):
+        checks.check_solver(solver)
+
+
+@pytest.mark.parametrize(
+    "solver",
+    [
+        Strict(rtol=0.0, atol=0, noise=0.0, warm_steps=0, final_sweeps=0, starts=np.int64(2)),
+        Relaxed(schedule=None),
+        Relaxed(schedule=Schedule(num_steps=1)),
+        Reference(),
+    ],
+)
+def test_settings_at_their_limits_are_let_in(solver):
+    checks.check_solver(solver)
+
+
+def test_plans_with_zeros_are_let_in_and_others_refused():
+    checks.check_plan(None, (2, 2))
+    checks.check_plan(np.eye(2) / 2, (2, 2))
+    for plan in (np.zeros((2, 2)), np.array([[1, -0.1], [0, 0.1]]), np.full((2, 2), np.nan)):
+        with pytest.raises(InputError, match="init: a plan has finite entries"):
+            checks.check_plan(plan, (2, 2))
+    with pytest.raises(InputError, match=r"init: expected a plan of shape \(2, 3\)"):
+        checks.check_plan(np.eye(2), (2, 3))
+
+
+def test_graphs_are_single_and_of_one_width():
+    wide = Graph.from_edges([(0, 1)], 2, np.ones((2, 3)))
+    checks.check_graphs(EDGE, EDGE, "sqeuclidean")
+    checks.check_graphs(EDGE, wide, np.zeros((2, 2)))
+    with pytest.raises(InputError, match="feature widths differ .1 and 3."):
+        checks.check_graphs(EDGE, wide, "sqeuclidean")
+    for first, second, name in (
+        (Batch.stack([EDGE]), EDGE, "graph1"),
+        (EDGE, np.eye(2), "graph2"),
+    ):
+        with pytest.raises(InputError, match=f"{name}: expected a single Graph"):
+            checks.check_graphs(first, second, "sqeuclidean")
+
+
+def test_alpha_and_q_have_ranges():
+    for alpha in (0, 1, 0.5, np.float32(0.95)):
+        checks.check_problem(alpha, 1, "euclidean")
+    for alpha, q, name in ((-0.01, 2, "alpha"), (np.ones(2), 2, "alpha"), (0.5, 3, "q")):
+        with pytest.raises(InputError, match=name):
+            checks.check_problem(alpha, q, "sqeuclidean")

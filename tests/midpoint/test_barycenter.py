@@ -1,0 +1,74 @@
+"""The outer loops of a midpoint: when they end, what they tell, what stands on padding."""
+
+import jax
+import numpy as np
+import pytest
+
+from fgw_jax import Graph, Relaxed, Strict, mixup
+from fgw_jax.midpoint import barycenter
+from fgw_jax.midpoint.barycenter import OUTER_ATOL, OUTER_LIMIT, OUTER_RTOL
+
+LITERAL = Relaxed(step_size=1.0, schedule=None, plan="last")
+
+
+@pytest.fixture(scope="module")
+def pair():
+    rng = np.random.default_rng(5)
+
+    def graph(n):
+        upper = np.triu(rng.random((n, n)) < 0.4, 1)
+        return Graph.from_adjacency(upper | upper.T, rng.normal(size=(n, 2)) + 3.0)
+
+    return graph(8), graph(6)
+
+
+def settled(last, before):
+    return abs(last - before) <= OUTER_ATOL + OUTER_RTOL * abs(last)
+
+
+def test_plans_of_a_schedule_are_rounded_in_the_paper_s_loop_and_alg_2_is_left_alone():
+    assert barycenter.cold(Relaxed()).round
+    assert barycenter.cold(LITERAL) is LITERAL
+    strict = Strict()
+    assert barycenter.cold(strict) is strict
+
+
+def test_the_outer_loop_ends_at_the_first_settled_step(pair):
+    mid = mixup(*pair, 0.4, solver=Relaxed(), start="random", key=jax.random.key(0))
+    history, count = np.asarray(mid.history, float), int(mid.num_outer)
+    assert 2 <= count < OUTER_LIMIT
+    assert np.isfinite(history[: count + 1]).all() and np.isnan(history[count + 1 :]).all()
+    assert history[count] == mid.objective
+    ends = [settled(history[t], history[t - 1]) for t in range(1, count)]
+    assert ends == [False] * (count - 2) + [True]
+    assert bool(mid.converged) == settled(history[count], history[count - 1])
+
+
+@pytest.mark.parametrize("lam", [0.2, 0.5, 0.8])
+def test_converged_is_read_off_the_history(pair, lam):
+    mid = mixup(*pair, lam)
+    history = np.asarray(mid.history, float)
+    assert len(history) == mid.num_outer + 1 == barycenter.WARM_ROUNDS + 1
+    assert history[-1] == mid.objective
+    # The last entry was the objective by its gains; now it is the one of the rounded plans.
+    assert bool(mid.converged) == settled(history[-1], history[-2])
+    assert (np.diff(history) <= 1e-6).all()
+
+
+def test_padding_of_a_midpoint_is_empty(pair):
+    mid = jax.jit(mixup)(pair[0].pad(12), pair[1].pad(12), 0.5)
+    graph = jax.tree.map(np.asarray, mid.graph)
+    np.testing.assert_array_equal(graph.mask, np.arange(12) < 7)
+    for values in (graph.features, graph.structure, graph.adjacency, graph.weights):
+        assert not values[7:].any()
+    for plan in mid.plans:
+        assert not np.asarray(plan)[7:].any()
+    assert not graph.adjacency.diagonal().any()
+
+
+def test_a_source_with_all_the_weight_comes_back_to_the_last_bit(pair):
+    for lam, source in ((1.0, pair[0]), (0.0, pair[1])):
+        mid = mixup(*pair, lam)
+        np.testing.assert_array_equal(mid.graph.structure, source.structure)
+        np.testing.assert_array_equal(mid.graph.features, source.features)
+        assert mid.converged and mid.bound == 0

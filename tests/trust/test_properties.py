@@ -1,0 +1,84 @@
+"""What holds for every pair of graphs, tried on batches of random ones.
+
+An example is a seed and a kind of features: the batch of 32 cases follows from them, and so does a
+failure, whose message names both. ``FGW_JAX_CASES=600`` tries that many cases of every check; the
+default is a few batches of the checks whose programs compile fast enough for every commit.
+"""
+
+import os
+
+import jax
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from experiments import trust, trust_checks, trust_graphs
+
+MANY = bool(os.environ.get("FGW_JAX_CASES"))
+PROFILE = settings.get_profile("many" if MANY else "few")
+#: Left to the large profile: each compiles for a quarter of a minute what others run as well.
+LONG = {
+    "solver: cg, 3 starts",
+    "solver: relaxed, rounded",
+    "solver: reference",
+    "from a plan: mirror",
+    "from a plan: literal",
+    "padding: literal",
+    "midpoint: geodesic, relaxed",
+    "midpoint: random, mirror",
+    "midpoint: random, relaxed",
+    "midpoint: random, literal",
+    "augment: gmixup_gw",
+    "augment: gmixup_gw_star",
+    "augment: gmixup_fgw",
+    "augment: fgwmixup_star",
+    "augment: geomix",
+}
+seeds = st.integers(0, 2**31 - 1)
+kinds = st.sampled_from(["any", *trust_graphs.FEATURES])
+
+
+@pytest.fixture(autouse=True)
+def few_compiled_functions(request):
+    yield
+    if MANY:
+        jax.clear_caches()
+
+
+@pytest.mark.parametrize("name", [n for n in trust.CHECKS if MANY or n not in LONG])
+def test_property(name):
+    @PROFILE
+    @given(seed=seeds, features=kinds)
+    def holds(seed, features):
+        verdict = trust.CHECKS[name](seed, trust.BATCH, features)
+        assert verdict.not_finite == 0 and not verdict.broken, str(verdict)
+
+    holds()
+
+
+def test_a_broken_property_is_told_with_its_seed_and_case():
+    verdict = trust_checks.Verdict("solver x, seed 7", 3)
+    verdict.require_finite(np.array([1.0, np.nan, 2.0]))
+    verdict.require("sum", [True, True, False])
+    assert verdict.not_finite == 1
+    assert str(verdict) == "solver x, seed 7, 3 cases\nfinite: cases [1]\nsum: cases [2]"
+
+
+def test_the_same_seed_makes_the_same_cases():
+    first, again, other = (trust_graphs.draw(seed, 8) for seed in (3, 3, 4))
+    assert first.kinds == again.kinds != other.kinds
+    for one, two in zip(first.batches(), again.batches(), strict=True):
+        jax.tree.map(np.testing.assert_array_equal, one, two)
+
+
+def test_every_kind_of_graph_comes_up():
+    drawn = [kind for seed in range(8) for kind in trust_graphs.draw(seed, 32).kinds]
+    for field, table in (
+        ("adjacency", trust_graphs.ADJACENCIES),
+        ("features", trust_graphs.FEATURES),
+        ("weights", trust_graphs.WEIGHTS),
+    ):
+        assert {getattr(kind, field) for kind in drawn} == set(table)
+    sizes = [g.num_nodes for g in trust_graphs.draw(0, 256).graphs[0]]
+    assert min(sizes) == 1 and max(sizes) == trust_graphs.SIZE
