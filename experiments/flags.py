@@ -270,7 +270,7 @@ def connect(values: absl_flags.FlagValues) -> None:
         named = any(value is not None for value in given)
         check(
             not (values.distributed and named),
-            "distributed: JAX finds the processes, and other flags name them; give one or the other",
+            "distributed: other flags name the processes already; give one or the other",
         )
         if values.distributed or named:
             distributed.initialize(*given)

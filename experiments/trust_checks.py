@@ -16,7 +16,7 @@ import jax
 import numpy as np
 
 from experiments.trust_graphs import SIZE, SMALL, draw
-from fgw_jax import Reference, Relaxed, Strict, distance, streaming
+from fgw_jax import Reference, Relaxed, Strict, devices, distance
 from fgw_jax.fgw import Output, Status, from_graphs, lower_bound
 from fgw_jax.graphs import Batch
 
@@ -86,7 +86,7 @@ def solve_batch(name: str) -> Callable[..., Output]:
     def one(graph1, graph2, alpha, init=None):
         return distance(graph1, graph2, alpha, solver, init)
 
-    return streaming.compiled(jax.vmap(one))
+    return devices.compiled(jax.vmap(one))
 
 
 def solve(name: str, *arguments: Any) -> Output:
@@ -94,7 +94,7 @@ def solve(name: str, *arguments: Any) -> Output:
     return jax.tree.map(np.asarray, solve_batch(name)(*arguments))
 
 
-@streaming.compiled
+@devices.compiled
 def lower_bounds(batch1: Batch, batch2: Batch, alpha: Any) -> jax.Array:
     """Lower bounds ``[B]`` of the pairs."""
     return jax.vmap(lower_bound)(batch1, batch2, alpha)
@@ -273,7 +273,7 @@ def triangle_check(seed: int, count: int, features: str = "any") -> Verdict:
     return verdict
 
 
-@streaming.compiled
+@devices.compiled
 def _values(batch1: Batch, batch2: Batch, plans: Any, alpha: Any) -> jax.Array:
     one = lambda a, b, plan, weight: from_graphs(a, b, weight).value(plan)  # noqa: E731
     return jax.vmap(one)(batch1, batch2, plans, alpha)
