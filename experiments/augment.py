@@ -23,7 +23,7 @@ from absl import flags as absl_flags
 from experiments import flags
 from fgw_jax import datasets, distributed, estimates
 from fgw_jax.augment import FGWMixup, parts
-from fgw_jax.errors import InputError
+from fgw_jax.errors import InputError, check
 from fgw_jax.training import protocol, settings
 
 SHARED = ("dataset", "augment", *flags.METHOD, "seed", *flags.PLACES, *flags.PROCESSES)
@@ -33,10 +33,13 @@ def main(values: absl_flags.FlagValues) -> None:
     """Plan the parts, say what they will cost, make this process's share."""
     with flags.usage_errors(values):
         out = flags.out_folder(values)
-        (run,) = settings.expand(**flags.protocol(values))
+        runs = settings.expand(**flags.protocol(values))
+        check(len(runs) == 1, f"augment: {len(runs)} methods; name one")
+        run = runs[0]
         method = run.method()
         if not isinstance(method, FGWMixup):
             raise InputError(f"augment: {run.augment} is not made in parts; use fgwmixup")
+        protocol.shard([], values.num_shards, values.shard)
         data = datasets.load(run.dataset, values.data_dir)
         count = round(method.ratio * len(data)) if values.num_new is None else values.num_new
         key = jax.random.key(values.seed)

@@ -200,6 +200,8 @@ def parse(values: absl_flags.FlagValues, argv: Sequence[str]) -> list[str]:
         for name in values:
             if values[name].present:
                 _check(name, values[name].value)
+        if "num_processes" in values:
+            _processes(values)
     return list(rest)
 
 
@@ -263,22 +265,41 @@ def _failures() -> Iterator[None]:
         sys.exit(FAILED)
 
 
+def _processes(values: absl_flags.FlagValues) -> tuple[Any, Any, Any]:
+    """The flags that name the processes, if they fit together."""
+    named = values.num_processes is not None or values.process_id is not None
+    check(
+        not (values.distributed and named),
+        "distributed: other flags name the processes already; give one or the other",
+    )
+    given = (values.coordinator_address, values.num_processes, values.process_id)
+    if not named and not values["coordinator_address"].present:
+        given = (None, None, None)
+    distributed.check_processes(*given)
+    return given
+
+
 def connect(values: absl_flags.FlagValues) -> None:
     """Join the other processes, if the flags name any."""
     with usage_errors(values):
-        given = (values.coordinator_address, values.num_processes, values.process_id)
-        named = any(value is not None for value in given)
-        check(
-            not (values.distributed and named),
-            "distributed: other flags name the processes already; give one or the other",
-        )
-        if values.distributed or named:
+        given = _processes(values)
+        if values.distributed or any(value is not None for value in given):
             distributed.initialize(*given)
 
 
 def protocol(values: absl_flags.FlagValues) -> dict[str, Any]:
     """The fields of :class:`fgw_jax.training.settings.Settings` that are flags, as given."""
     return {name: values[name].value for name in PROTOCOL if name in values}
+
+
+def whole_numbers(values: absl_flags.FlagValues, name: str) -> list[int]:
+    """A list flag of numbers above 0."""
+    given = values[name].value or []
+    check(
+        len(given) > 0 and all(x.isascii() and x.isdigit() and 0 < int(x) < 10**6 for x in given),
+        f"{name}: {','.join(given)!r} are not whole numbers above 0; write 16,32",
+    )
+    return [int(x) for x in given]
 
 
 def out_folder(values: absl_flags.FlagValues) -> Path:

@@ -24,7 +24,7 @@ from experiments import flags, infeasibility, trust_checks, trust_midpoints
 from experiments.trust_checks import Check, Verdict
 from experiments.trust_rates import FAMILIES, INVARIANT, RATES, invariance_check, rate_row
 from fgw_jax import Graph, augment, datasets
-from fgw_jax.errors import InputError, check
+from fgw_jax.errors import check
 from fgw_jax.fgw import distances
 
 #: Cases of one call of a check: one compiled shape.
@@ -128,9 +128,11 @@ def main(values: absl_flags.FlagValues) -> None:
     """Run the checks, count the rates, compare the precisions; end with 1 if anything is broken."""
     with flags.usage_errors(values):
         unknown = sorted(set(values.checks) - {name.split(":")[0] for name in CHECKS} - {"all"})
-        if unknown:
-            known = sorted({name.split(":")[0] for name in CHECKS})
-            raise InputError(f"checks: no such check {unknown}; use all, or some of {known}")
+        known = sorted({name.split(":")[0] for name in CHECKS})
+        check(
+            len(values.checks) > 0 and not unknown,
+            f"checks: no such check {','.join(unknown)!r}; use all, or some of {', '.join(known)}",
+        )
         check(0 <= values.alpha <= 1, f"alpha: {values.alpha} is not from 0 to 1")
         data = datasets.load(values.dataset, values.data_dir) if values.num_pairs else None
     names = [n for n in CHECKS if "all" in values.checks or n.split(":")[0] in values.checks]

@@ -67,6 +67,14 @@ def check_processes(
 
     >>> check_processes("10.0.0.1:1234", 2, 1)
     """
+    check(
+        coordinator_address is None or ":" in coordinator_address,
+        f"coordinator_address: {coordinator_address!r} is no host:port; give that of process 0",
+    )
+    check(
+        process_id is None or process_id >= 0,
+        f"process_id: {process_id} is negative; count the processes from 0",
+    )
     if num_processes is None and process_id is None and coordinator_address is None:
         return
     check(
@@ -75,12 +83,12 @@ def check_processes(
     )
     assert num_processes is not None  # noqa: S101 - told above, for the type checker
     check(
-        process_id is not None and 0 <= process_id < num_processes,
+        process_id is not None and process_id < num_processes,
         f"process_id: {process_id} is not from 0 to {num_processes - 1}; give each process its own",
     )
     check(
-        num_processes == 1 or ":" in (coordinator_address or ""),
-        f"coordinator_address: {coordinator_address!r} is no host:port; give that of process 0",
+        num_processes == 1 or coordinator_address is not None,
+        "coordinator_address: missing; give host:port of process 0",
     )
 
 

@@ -292,19 +292,11 @@ def run(
     return tables
 
 
-def _counts(name: str, given: Sequence[str]) -> list[int]:
-    check(
-        len(given) > 0 and all(x.isascii() and x.isdigit() and 0 < int(x) < 10**6 for x in given),
-        f"{name}: {','.join(given)!r} are not whole numbers above 0; write 16,32",
-    )
-    return [int(x) for x in given]
-
-
 def main(values: absl_flags.FlagValues) -> None:
     """Run the parts asked for; write ``distance.md``, ``distance.json`` and ``distance.png``."""
     with flags.usage_errors(values):
         out = flags.out_folder(values)
-        sizes, batches = (_counts(name, getattr(values, name)) for name in ("sizes", "batches"))
+        sizes, batches = (flags.whole_numbers(values, name) for name in ("sizes", "batches"))
         check(values.budget > 0, f"budget: {values.budget} must be above 0; 6e8 takes minutes")
     try:
         data = datasets.load(values.dataset, values.data_dir)

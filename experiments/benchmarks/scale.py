@@ -33,7 +33,7 @@ from absl import flags as absl_flags
 
 from experiments import flags
 from experiments.benchmarks.distance import markdown
-from fgw_jax.errors import InputError
+from fgw_jax.errors import check
 
 SHARED = ("out", "compilation_cache")
 PARTS = ("pairs", "midpoints", "sizes", "devices", "large")
@@ -277,13 +277,13 @@ def main(values: absl_flags.FlagValues) -> None:
     """Measure the parts asked for and write ``scale.md`` and ``scale.png``."""
     with flags.usage_errors(values):
         out = flags.out_folder(values)
-        for name in values.parts:
-            if name not in PARTS:
-                raise InputError(f"parts: no part {name!r}; use {', '.join(PARTS)}")
+        unknown = sorted(set(values.parts) - set(PARTS))
+        check(
+            len(values.parts) > 0 and not unknown,
+            f"parts: no part {','.join(unknown)!r}; use some of {', '.join(PARTS)}",
+        )
         names = ("counts", "sizes", "devices", "large_nodes")
-        numbers: dict[str, Any] = {
-            name: [int(n) for n in values[name].value or ()] for name in names
-        }
+        numbers: dict[str, Any] = {name: flags.whole_numbers(values, name) for name in names}
     numbers["pot_nodes"], numbers["cache"] = values.pot_nodes, values.compilation_cache
     tables = run(values.parts, **numbers)
     texts = [f"## {part}\n\n{markdown(rows)}" for part, rows in tables.items()]

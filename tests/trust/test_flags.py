@@ -20,12 +20,15 @@ ROOT = Path(__file__).resolve().parents[2]
 NAMES = sorted(
     path.relative_to(ROOT).with_suffix("").as_posix().replace("/", ".")
     for path in (ROOT / "experiments").rglob("*.py")
-    if "\nif __name__ ==" in path.read_text()
+    if "\n    flags.launch(" in path.read_text()
 )
 #: module and the flags without which it asks for other things first
 BINARIES = [(name, ()) for name in NAMES if name not in ("experiments.benchmark",)]
 BINARIES += [("experiments.benchmark", (f"--suite={suite}",)) for suite in benchmark.SUITES]
-NEEDED = {"experiments.sweep": ("--table=main",)}
+NEEDED = {
+    "experiments.sweep": ("--table=main",),
+    "experiments.warm_up": ("--compilation_cache=cache",),
+}
 
 #: values of text and list flags that no binary can use; FILE and FOLDER are made by the test
 WRONG = {
@@ -35,14 +38,20 @@ WRONG = {
     "backbones": ("nosuch", "vgcn,,vgin"),
     "batches": ("", "x", "0", "1.5", "-1", "1,,2", "99999999999"),
     "checkpoint": ("", "FOLDER"),
+    "checks": ("", "nosuch"),
     "compilation_cache": ("", "FILE"),
+    "coordinator_address": ("", "nosuch"),
+    "counts": ("", "x", "0", "1.5"),
     "data_dir": ("", "FILE"),
     "dataset": ("", "../PROTEINS", "proteins", "ogbg-ppa", "NCI1,NCI109"),
     "datasets": ("../PROTEINS", "proteins", "NCI1,,MUTAG"),
+    "devices": ("", "x", "0"),
+    "large_nodes": ("", "x", "-1"),
     "methods": ("nosuch", "dropedge,"),
     "names": ("../PROTEINS", "proteins"),
     "out": ("", "FILE", "FILE/below"),
     "part": ("", "nosuch"),
+    "parts": ("", "nosuch"),
     "protocol": ("", "nosuch"),
     "reference": ("", "nosuch"),
     "results": ("", "FOLDER/missing", "FOLDER"),
@@ -70,6 +79,10 @@ CONTRADICTORY = [
     ("experiments.sweep", ["--table=ogb", "--datasets=NCI1"], "datasets"),
     ("experiments.sweep", ["--table=efficiency", "--epochs=3"], "epochs"),
     ("experiments.sweep", ["--table=convergence", "--tune=alpha"], "tune"),
+    ("experiments.run", ["--num_processes=2", "--process_id=2"], "process_id"),
+    ("experiments.run", ["--coordinator_address=nosuch"], "coordinator_address"),
+    ("experiments.run", ["--distributed", "--num_processes=2"], "distributed"),
+    ("experiments.augment", ["--augment=fgwmixup,fgwmixup_star"], "augment"),
     ("experiments.tables", ["--tune=training", "--learning_rate=0.1"], "learning_rate"),
     ("experiments.tables", ["--table=main,efficiency"], "table"),
 ]
