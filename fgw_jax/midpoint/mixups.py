@@ -176,7 +176,7 @@ def mixups(
     keys = None if key is None else _keys(key, len(graphs1))
     items: list[Any] = [None] * len(graphs1)
     with streaming.progress_bar(len(items), progress, "midpoints") as advance:
-        for block in _blocks(first, second):
+        for block in blocks(first, second):
             ends = pool, first[block], second[block]
             alignments = None
             if start == "geodesic":
@@ -227,12 +227,12 @@ def _alignments(pool, first, second, alpha, solver, chunk_size, max_shapes) -> l
     return [outs.plans[k] for k in inverse]
 
 
-def _blocks(first: np.ndarray, second: np.ndarray) -> list[np.ndarray]:
-    """Positions in blocks whose alignments are held at a time; equal pairs stand together."""
-    if len(first) <= BLOCK:
+def blocks(first: np.ndarray, second: np.ndarray, size: int = BLOCK) -> list[np.ndarray]:
+    """Positions of pairs in blocks of at most ``size``; equal pairs stand together."""
+    if len(first) <= size:
         return [np.arange(len(first))]
     order = np.lexsort((second, first))
-    return [order[start : start + BLOCK] for start in range(0, len(order), BLOCK)]
+    return [order[start : start + size] for start in range(0, len(order), size)]
 
 
 def _keys(key: jax.Array, count: int) -> jax.Array:

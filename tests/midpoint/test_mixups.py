@@ -7,6 +7,7 @@ import pytest
 from fgw_jax import Graph, Relaxed, Strict, mixup, mixups
 from fgw_jax.errors import InputError
 from fgw_jax.fgw.iteration import Status
+from fgw_jax.midpoint.mixups import blocks
 
 SETTINGS = {
     "strict": {"solver": Strict()},
@@ -118,7 +119,21 @@ def test_better_than_the_paper_s_start(pair):
     lams = [0.2, 0.4, 0.6, 0.8]
     ours = mixups(first, second, lams)
     paper = mixups(first, second, lams, start="random", key=jax.random.key(0))
+    # A key for each pair, as one process of several gives them.
+    keys = jax.random.split(jax.random.key(0), len(first))
+    again = mixups(first, second, lams, start="random", key=keys)
+    np.testing.assert_array_equal(again.objective, paper.objective)
     assert ours.objective.mean() <= paper.objective.mean()
+
+
+def test_long_lists_go_in_blocks_that_keep_equal_pairs_together(rng):
+    first, second = rng.integers(4, size=(2, 30))
+    found = blocks(first, second, 7)
+    assert sorted(np.concatenate(found)) == list(range(30))
+    assert [len(block) for block in found] == [7, 7, 7, 7, 2]
+    pairs = [(first[i], second[i]) for block in found for i in block]
+    assert pairs == sorted(pairs)
+    np.testing.assert_array_equal(blocks(first[:7], second[:7], 7), [np.arange(7)])
 
 
 def test_several_ratios_of_one_pair(pair):
