@@ -137,7 +137,7 @@ def rounding(value: np.ndarray, square: np.ndarray) -> np.ndarray:
 
 
 def check_outputs(
-    verdict: Verdict, out: Output, batches: list[Batch], alpha: np.ndarray, sides: str
+    verdict: Verdict, out: Output, batches: list[Any], alpha: np.ndarray, sides: str
 ) -> None:
     """What every solver promises of its output, alone and beside the lower bound."""
     cost, square = scales(*batches, alpha)

@@ -100,7 +100,7 @@ def main(values: absl_flags.FlagValues) -> None:
     """Measure and write ``processes.md``."""
     with flags.usage_errors(values):
         out = flags.out_folder(values)
-        counts = [int(n) for n in values.counts]
+        counts = flags.whole_numbers(values, "counts")
     rows: list[dict[str, Any]] = []
     given = (values.num_new, values.repeats, values.dataset, values.data_dir)
     for count in counts:
