@@ -120,7 +120,7 @@ class Cases:
     graphs: tuple[list[Graph], ...]
     alpha: np.ndarray
 
-    def batches(self, size: int = SIZE) -> list[Any]:
+    def batches(self, size: int = SIZE) -> list[Batch]:
         """The graphs of each place, padded and stacked."""
         return [Batch.stack(graphs, size) for graphs in self.graphs]
 
