@@ -57,6 +57,8 @@ def initialize(
         return
     try:
         jax.distributed.initialize(**given)
+        # Now, while all are here: devices that are first looked at two minutes apart are an error.
+        jax.local_devices()
     except (RuntimeError, ValueError) as error:
         raise InputError(
             f"coordinator_address: the processes could not be connected ({error}); call initialize "
