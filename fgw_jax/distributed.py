@@ -14,6 +14,7 @@ Started once for each process::
 from __future__ import annotations
 
 import io
+import itertools
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
@@ -24,6 +25,10 @@ from fgw_jax.errors import InputError, check
 
 Item = TypeVar("Item")
 
+#: Seconds a process waits for the others before it gives up: a week.
+PATIENCE = 7 * 24 * 3600
+#: A name of its own for every meeting; all processes count alike.
+_MEETINGS = itertools.count()
 #: Bytes a process may hand to :func:`gather`: their number is gathered as a 32-bit integer.
 MOST_BYTES = 2**31 - 1
 
@@ -52,6 +57,8 @@ def initialize(
         return
     try:
         jax.distributed.initialize(**given)
+        # Now, while all are here: devices that are first looked at two minutes apart are an error.
+        jax.local_devices()
     except (RuntimeError, ValueError) as error:
         raise InputError(
             f"coordinator_address: the processes could not be connected ({error}); call initialize "
@@ -135,9 +142,12 @@ def everywhere(value: Any) -> list[np.ndarray]:
 def wait(what: str) -> None:
     """Return when all processes have come here; ``what`` names the place."""
     if jax.process_count() > 1:
-        from jax.experimental import multihost_utils
+        # Not by a collective, which gives up after a few minutes: a fold may take hours longer in
+        # one process than in another. JAX keeps its own barrier, which ends if a process dies.
+        from jax._src import distributed as runtime
 
-        multihost_utils.sync_global_devices(what)
+        place = f"fgw_jax: {what}, meeting {next(_MEETINGS)}"
+        runtime.global_state.client.wait_at_barrier(place, 1000 * PATIENCE)  # type: ignore[union-attr]
 
 
 def _pack(items: Sequence[Sequence[Any]]) -> bytes:
@@ -167,6 +177,7 @@ def _all_bytes(data: bytes) -> list[bytes]:
         f"items: {len(data)} bytes are too many to gather at once; gather fewer at a time, or "
         "write parts to files (fgw_jax.augment.parts)",
     )
+    wait("gather")
     lengths = np.ravel(multihost_utils.process_allgather(np.int32(len(data))))
     padded = np.zeros(int(lengths.max()), np.uint8)
     padded[: len(data)] = np.frombuffer(data, np.uint8)
