@@ -21,8 +21,9 @@ from pathlib import Path
 
 from absl import flags as absl_flags
 
-from experiments import flags, mutation
-from experiments.mutation import Mutant
+from experiments import flags
+from experiments.trials import code_changes
+from experiments.trials.code_changes import Mutant
 from fgw_jax.errors import DataError
 from fgw_jax.training import results
 
@@ -61,7 +62,7 @@ def sample(count: int, seed: int) -> list[Mutant]:
         mutant
         for room in ROOMS
         for path in sorted((ROOT / room).glob("*.py"))
-        for mutant in mutation.mutants(path.read_text(), path.relative_to(ROOT).as_posix())
+        for mutant in code_changes.mutants(path.read_text(), path.relative_to(ROOT).as_posix())
     ]
     return random.Random(seed).sample(found, min(count, len(found)))  # noqa: S311 - no secret
 
@@ -84,7 +85,7 @@ def survives(mutant: Mutant | None, tests: list[str], timeout: float, cache: str
         shutil.copy(ROOT / "setup.cfg", folder)
         if mutant is not None:
             path = Path(folder) / mutant.file
-            path.write_text(mutation.apply(path.read_text(), mutant.number))
+            path.write_text(code_changes.apply(path.read_text(), mutant.number))
         environment = {**os.environ, "PYTHONPATH": folder}
         if cache is not None:
             environment |= {

@@ -20,9 +20,10 @@ import jax
 import numpy as np
 from absl import flags as absl_flags
 
-from experiments import flags, infeasibility, trust_checks, trust_midpoints
-from experiments.trust_checks import Check, Verdict
-from experiments.trust_rates import FAMILIES, INVARIANT, RATES, invariance_check, rate_row
+from experiments import flags, infeasibility
+from experiments.trials import checks, midpoint_checks
+from experiments.trials.checks import Check, Verdict
+from experiments.trials.rates import FAMILIES, INVARIANT, RATES, invariance_check, rate_row
 from fgw_jax import Graph, augment, datasets
 from fgw_jax.errors import check
 from fgw_jax.fgw import distances
@@ -39,15 +40,15 @@ def _over(check_: Callable[..., Verdict], kind: str, names: Any) -> dict[str, Ch
 
 #: What is checked of random graphs, by name.
 CHECKS: dict[str, Check] = {
-    **_over(trust_checks.solver_check, "solver", trust_checks.SOLVERS),
-    **_over(trust_checks.start_check, "from a plan", STEPPING),
-    **_over(trust_checks.padding_check, "padding", STEPPING),
+    **_over(checks.solver_check, "solver", checks.SOLVERS),
+    **_over(checks.start_check, "from a plan", STEPPING),
+    **_over(checks.padding_check, "padding", STEPPING),
     **_over(invariance_check, "invariance", INVARIANT),
-    "alpha": trust_checks.alpha_check,
-    "triangle": trust_checks.triangle_check,
-    **_over(trust_midpoints.midpoint_check, "midpoint", trust_midpoints.MIDPOINTS),
-    "decode": trust_midpoints.decode_check,
-    **_over(trust_midpoints.augment_check, "augment", augment.METHODS),
+    "alpha": checks.alpha_check,
+    "triangle": checks.triangle_check,
+    **_over(midpoint_checks.midpoint_check, "midpoint", midpoint_checks.MIDPOINTS),
+    "decode": midpoint_checks.decode_check,
+    **_over(midpoint_checks.augment_check, "augment", augment.METHODS),
 }
 
 #: Columns of the table of both precisions; plans are the same within 1e-4 of the largest entry.
@@ -87,7 +88,7 @@ def precision_rows(
 ) -> Iterator[str]:
     """Rows of the table :data:`PRECISION`, a solver each."""
     for name in solvers:
-        solver = trust_checks.SOLVERS[name][0]
+        solver = checks.SOLVERS[name][0]
         single = distances(left, right, alpha, solver, max_shapes=1)
         with double_precision():
             first, second = ([widened(graph) for graph in side] for side in (left, right))

@@ -2,7 +2,8 @@
 
 import pytest
 
-from experiments import infeasibility, mutants, mutation, trust
+from experiments import infeasibility, mutants, trust
+from experiments.trials import code_changes
 from fgw_jax import datasets
 
 SOURCE = '''
@@ -44,7 +45,7 @@ def test_values_in_both_precisions_are_close_and_the_setting_is_put_back(rng):
 
 
 def test_changes_are_of_code_and_each_is_made_once():
-    found = mutation.mutants(SOURCE, "half.py")
+    found = code_changes.mutants(SOURCE, "half.py")
     changes = [mutant.change for mutant in found]
     assert sorted(changes) == sorted(
         [
@@ -53,17 +54,17 @@ def test_changes_are_of_code_and_each_is_made_once():
         ]
     )  # fmt: skip
     for mutant in found:
-        changed = mutation.apply(SOURCE, mutant.number)
+        changed = code_changes.apply(SOURCE, mutant.number)
         compile(changed, "half.py", "exec")
         assert mutant.change.split(" -> ")[1] in changed
         assert "LIMIT = 3" in changed and "A text with 1 + 1" in changed
 
 
 def test_bounds_and_extremes_of_arrays_are_changed():
-    changes = [m.change for m in mutation.mutants("y = 1\ndef f(x):\n    return x", "f.py")]
+    changes = [m.change for m in code_changes.mutants("y = 1\ndef f(x):\n    return x", "f.py")]
     assert changes == []
     source = "def f(x):\n    return np.maximum(x.max(0), y)"
-    assert {m.change for m in mutation.mutants(source, "f.py")} == {
+    assert {m.change for m in code_changes.mutants(source, "f.py")} == {
         "np.maximum(x.max(0), y) -> x.max(0)",
         "x.max(0) -> x.min(0)",
         "0 -> 1",
@@ -82,6 +83,6 @@ def test_the_sample_follows_from_the_seed_and_lies_in_the_solvers():
 def test_a_wrong_change_is_killed_and_no_change_survives():
     file = "fgw_jax/midpoint/sizes.py"
     source = (mutants.ROOT / file).read_text()
-    wrong = next(m for m in mutation.mutants(source, file) if m.change == "1 - lam -> 1 + lam")
+    wrong = next(m for m in code_changes.mutants(source, file) if m.change == "1 - lam -> 1 + lam")
     assert mutants.survives(None, [file], 300, None)
     assert not mutants.survives(wrong, [file], 300, None)

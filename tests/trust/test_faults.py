@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from experiments import faults, victims
+from experiments import faults
+from experiments.trials import victims
 from fgw_jax import storage
 from fgw_jax.errors import DataError
 
@@ -79,7 +80,8 @@ def test_what_was_there_stays_when_writing_fails(tmp_path):
 FULL = """
 import sys
 from pathlib import Path
-from experiments import faults, victims
+from experiments import faults
+from experiments.trials import victims
 from fgw_jax.datasets import Dataset, load
 from fgw_jax.errors import DataError
 from fgw_jax.training import checkpoints, results
@@ -176,7 +178,7 @@ def test_a_binary_on_a_full_disk_ends_in_words(tmp_path):
 FORBIDDEN = """
 import os, sys, tempfile
 from pathlib import Path
-from experiments import victims
+from experiments.trials import victims
 from fgw_jax.datasets import load
 from fgw_jax.errors import DataError
 from fgw_jax.training import checkpoints, results

@@ -15,12 +15,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from experiments import fuzz, mutations
+from experiments import fuzz
+from experiments.trials import spoilt_files
 from fgw_jax.datasets import load
 from fgw_jax.errors import DataError, FgwJaxError, InputError
 
 ROOT = Path(__file__).resolve().parents[2]
-SEEDS = {seed.name: seed for seed in (mutations.tiny_tu(), mutations.tiny_ogb())}
+SEEDS = {seed.name: seed for seed in (spoilt_files.tiny_tu(), spoilt_files.tiny_ogb())}
 
 
 def python(*arguments, timeout=600):
@@ -37,7 +38,7 @@ def write(folder, seed, changes=()):
     for name, text in (seed.files | dict(changes)).items():
         file = folder / seed.folder / name
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(mutations.packed(name, text))
+        file.write_bytes(spoilt_files.packed(name, text))
     return folder
 
 
@@ -59,7 +60,7 @@ def test_the_same_seed_spoils_the_same_way(tmp_path):
             folder = tmp_path / copy / str(i)
             folder.mkdir(parents=True)
             rng = np.random.default_rng([0, i])
-            mutations.spoil(SEEDS["TINY"], rng, folder, Path("/nowhere"))
+            spoilt_files.spoil(SEEDS["TINY"], rng, folder, Path("/nowhere"))
         files = [p for p in sorted((tmp_path / copy).rglob("*.txt")) if p.is_file()]
         trees.append([(p.relative_to(tmp_path / copy), p.read_bytes()) for p in files])
     assert trees[0] == trees[1] and len(trees[0]) > 20

@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from experiments import trust, trust_checks, trust_graphs
+from experiments import trust
+from experiments.trials import checks, random_graphs
 
 MANY = bool(os.environ.get("FGW_JAX_CASES"))
 PROFILE = settings.get_profile("many" if MANY else "few")
@@ -36,7 +37,7 @@ LONG = {
     "augment: geomix",
 }
 seeds = st.integers(0, 2**31 - 1)
-kinds = st.sampled_from(["any", *trust_graphs.FEATURES])
+kinds = st.sampled_from(["any", *random_graphs.FEATURES])
 
 
 @pytest.fixture(autouse=True)
@@ -58,7 +59,7 @@ def test_property(name):
 
 
 def test_a_broken_property_is_told_with_its_seed_and_case():
-    verdict = trust_checks.Verdict("solver x, seed 7", 3)
+    verdict = checks.Verdict("solver x, seed 7", 3)
     verdict.require_finite(np.array([1.0, np.nan, 2.0]))
     verdict.require("sum", [True, True, False])
     assert verdict.not_finite == 1
@@ -66,19 +67,19 @@ def test_a_broken_property_is_told_with_its_seed_and_case():
 
 
 def test_the_same_seed_makes_the_same_cases():
-    first, again, other = (trust_graphs.draw(seed, 8) for seed in (3, 3, 4))
+    first, again, other = (random_graphs.draw(seed, 8) for seed in (3, 3, 4))
     assert first.kinds == again.kinds != other.kinds
     for one, two in zip(first.batches(), again.batches(), strict=True):
         jax.tree.map(np.testing.assert_array_equal, one, two)
 
 
 def test_every_kind_of_graph_comes_up():
-    drawn = [kind for seed in range(8) for kind in trust_graphs.draw(seed, 32).kinds]
+    drawn = [kind for seed in range(8) for kind in random_graphs.draw(seed, 32).kinds]
     for field, table in (
-        ("adjacency", trust_graphs.ADJACENCIES),
-        ("features", trust_graphs.FEATURES),
-        ("weights", trust_graphs.WEIGHTS),
+        ("adjacency", random_graphs.ADJACENCIES),
+        ("features", random_graphs.FEATURES),
+        ("weights", random_graphs.WEIGHTS),
     ):
         assert {getattr(kind, field) for kind in drawn} == set(table)
-    sizes = [g.num_nodes for g in trust_graphs.draw(0, 256).graphs[0]]
-    assert min(sizes) == 1 and max(sizes) == trust_graphs.SIZE
+    sizes = [g.num_nodes for g in random_graphs.draw(0, 256).graphs[0]]
+    assert min(sizes) == 1 and max(sizes) == random_graphs.SIZE

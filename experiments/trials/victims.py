@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from experiments import mutations
+from experiments.trials import spoilt_files
 from fgw_jax import Dataset, Graph
 from fgw_jax.augment import cache
 from fgw_jax.datasets import load
@@ -166,7 +166,7 @@ def archive() -> bytes:
     """The zip that the server publishes: a dataset and 50 kB that do not pack."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as opened:
-        for name, text in mutations.tiny_tu().files.items():
+        for name, text in spoilt_files.tiny_tu().files.items():
             opened.writestr(zipfile.ZipInfo(f"TINY/{name}"), text)
         opened.writestr(zipfile.ZipInfo("TINY/README"), np.random.default_rng(0).bytes(50_000))
     return buffer.getvalue()

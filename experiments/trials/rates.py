@@ -10,9 +10,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from experiments import trust_checks
-from experiments.trust_checks import Verdict
-from experiments.trust_graphs import SIZE, Cases, Kind, permuted, random_graph
+from experiments.trials import checks
+from experiments.trials.checks import Verdict
+from experiments.trials.random_graphs import SIZE, Cases, Kind, permuted, random_graph
 from fgw_jax.graphs import Batch
 
 #: What a pair goes through: FGW(G2, G1); the nodes of the first graph in another order; a permuted
@@ -52,11 +52,11 @@ def rates(
     copy = Batch.stack(copies, SIZE)
 
     def value(*pair: Batch) -> np.ndarray:
-        return np.asarray(trust_checks.solve(name, *pair, cases.alpha).value, np.float64)
+        return np.asarray(checks.solve(name, *pair, cases.alpha).value, np.float64)
 
     plain = value(first, second)
-    slack = 1e-5 * sum(trust_checks.scales(first, second, cases.alpha))
-    own = 1e-5 * sum(trust_checks.scales(first, copy, cases.alpha)) + 1e-6
+    slack = 1e-5 * sum(checks.scales(first, second, cases.alpha))
+    own = 1e-5 * sum(checks.scales(first, copy, cases.alpha)) + 1e-6
     same = lambda *pair: np.abs(value(*pair) - plain) <= 1e-3 * plain + slack  # noqa: E731
     tests = {
         "exchanged": lambda: same(second, first),

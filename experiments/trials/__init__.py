@@ -1,0 +1,1 @@
+"""What the binaries of trust try: random graphs, spoilt files, killed processes, wrong code."""
