@@ -142,8 +142,8 @@ def everywhere(value: Any) -> list[np.ndarray]:
 def wait(what: str) -> None:
     """Return when all processes have come here; ``what`` names the place."""
     if jax.process_count() > 1:
-        # Not by a collective, which gives up after a few minutes: a fold may take hours longer in
-        # one process than in another. JAX keeps its own barrier, which ends if a process dies.
+        # Not by a collective: a fold may take hours longer in one process than in another, and this
+        # barrier has a limit of our own. It ends too when a process dies (after some 90 s).
         from jax._src import distributed as runtime
 
         place = f"fgw_jax: {what}, meeting {next(_MEETINGS)}"

@@ -2,7 +2,7 @@
 
 The model is the program's own plan: the padded shapes and lanes that the lists would run in, times
 what a lane of that shape takes on a core of the machine it was fitted on, times how much slower
-this machine multiplies matrices now. Good for planning: within a factor of two.
+this machine multiplies matrices now. For planning; the fits were taken on a busy machine.
 """
 
 from __future__ import annotations
