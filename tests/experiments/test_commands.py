@@ -33,7 +33,8 @@ def test_the_texts_name_commands():
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_command_takes_its_flags(command, monkeypatch):
-    module, *given = shlex.split(command)
+    # Variables of a scheduler stand for numbers; the command may be the end of a quoted one.
+    module, *given = shlex.split(re.sub(r"\$\w+", "0", command).rstrip("'"))
     path = ROOT / (module.replace(".", "/") + ".py")
     assert path.is_file()
     source = path.read_text()
