@@ -140,7 +140,8 @@ def check_outputs(
     verdict: Verdict, out: Output, batches: list[Batch], alpha: np.ndarray, sides: str
 ) -> None:
     """What every solver promises of its output, alone and beside the lower bound."""
-    cost, square = scales(batches[0], batches[1], alpha)
+    first, second = batches
+    cost, square = scales(first, second, alpha)
     verdict.require_finite(dataclasses.replace(out, history=None))
     verdict.require("status", out.status != Status.NON_FINITE)
     verdict.require("not negative", (out.plan >= 0).all((1, 2)))
@@ -154,7 +155,7 @@ def check_outputs(
     )
     verdict.require("marginal error", np.abs(np.maximum(*errors) - out.marginal_error) <= 1e-5)
     verdict.require("mass", np.abs(plan.sum((1, 2)) - 1) <= MARGINALS)
-    value = exact_value(batches[0], batches[1], plan, alpha)
+    value = exact_value(first, second, plan, alpha)
     verdict.require("value", np.abs(out.value - value) <= rounding(value, square))
     verdict.require("parts", np.abs(out.linear + out.quadratic - out.value) <= 1e-6 * out.value)
     verdict.require("gap", out.gap >= -1e-5 * (cost + square) - 1e-6)
@@ -218,14 +219,14 @@ def alpha_check(seed: int, count: int, features: str = "any") -> Verdict:
     alphas is below the mean of the lower bounds at the two.
     """
     cases = draw(seed, count, features)
-    batches = cases.batches()
+    first, second = batches = cases.batches()
     verdict = Verdict(f"scaling, seed {seed}, features {features}", count)
     out = solve("cg", *batches, cases.alpha)
     rng = np.random.default_rng(seed + 1)
     reach = np.minimum(cases.alpha, 1 - cases.alpha) * rng.random(count).astype(np.float32)
     ends = cases.alpha - reach, cases.alpha + reach
     low, high = (np.asarray(_values(*batches, out.plan, a), np.float64) for a in ends)
-    cost, square = scales(batches[0], batches[1], cases.alpha)
+    cost, square = scales(first, second, cases.alpha)
     slack = rounding(out.value, square) + 1e-6 * (low + high)
     verdict.require("affine in alpha", np.abs(0.5 * (low + high) - out.value) <= slack)
     bound = sum(np.asarray(lower_bounds(*batches, a), np.float64) for a in ends)

@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import jax
 import numpy as np
 import pytest
 
@@ -55,3 +56,13 @@ def test_a_limit_that_is_too_low_is_told(pair):
     assert out.message() == ADVICE[Status.STEP_LIMIT]
     patient = distance(*pair, solver=dataclasses.replace(hasty, rtol=1.0))
     assert patient.status == Status.CONVERGED and patient.converged
+
+
+def test_an_initial_plan_counts_under_jit_as_it_does_outside(pair):
+    """One step from it: the start still shows in the result."""
+    one = Relaxed(schedule=None, plan="last", max_steps=1, check_every=1)
+    plan = np.eye(6, 5, dtype=np.float32) / 5
+    solve = jax.jit(lambda a, b, init: distance(a, b, solver=one, init=init).plan)
+    outside = distance(*pair, solver=one, init=plan).plan
+    np.testing.assert_allclose(solve(*pair, plan), outside, atol=1e-6)
+    assert np.abs(np.asarray(solve(*pair, None)) - outside).max() > 1e-2

@@ -1,6 +1,6 @@
 """Two hypothesis profiles: a few fixed cases, or many of all checks with ``FGW_JAX_CASES=600``.
 
-The number is the cases a check; ``experiments.trust`` has 37 checks, so that 600 make 22,000 cases.
+The number is the cases a check; ``experiments.trust`` has 40 checks, so that 600 make 24,000 cases.
 Tests take a profile by name; none is loaded, the rest of the suite keeps its own settings.
 """
 
