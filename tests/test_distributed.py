@@ -81,7 +81,7 @@ def test_two_processes_make_the_dataset_of_one(tmp_path):
         (("localhost:1", None, 0), "num_processes: None"),
         (("localhost:1", 2, None), "process_id: None is not from 0 to 1"),
         (("localhost:1", 2, 2), "process_id: 2 is not from 0 to 1"),
-        ((None, 2, 0), "coordinator_address: None is no host:port"),
+        ((None, 2, 0), "coordinator_address: missing"),
     ],
 )
 def test_wrong_numbers_of_processes_are_named(given, said):

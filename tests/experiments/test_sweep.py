@@ -182,7 +182,7 @@ flags.launch({main}, {names}, {main_module}.own_flags)
 
 
 def tiny_program(binary):
-    names = {"sweep": "flags.PLACES", "tables": '["out"]'}[binary]
+    names = {"sweep": "[*flags.FOLDS, *flags.PROCESSES]", "tables": '["out"]'}[binary]
     text = TINY_SWEEP.replace("import flags, sweep, sweeps", "import flags, sweep, sweeps, tables")
     return text.format(main=f"{binary}.main", names=names, main_module=binary)
 

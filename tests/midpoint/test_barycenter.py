@@ -29,8 +29,9 @@ def settled(last, before):
 def test_plans_of_a_schedule_are_rounded_in_the_paper_s_loop_and_alg_2_is_left_alone():
     assert barycenter.cold(Relaxed()).round
     assert barycenter.cold(LITERAL) is LITERAL
-    strict = Strict()
-    assert barycenter.cold(strict) is strict
+    assert barycenter.cold(Strict()).method == "mirror"
+    best_of_two = Strict(starts=2)
+    assert barycenter.cold(best_of_two) is best_of_two
 
 
 def test_the_outer_loop_ends_at_the_first_settled_step(pair):

@@ -5,7 +5,6 @@ size limit of the process (EFBIG), and a tmpfs of one megabyte (ENOSPC) where on
 """
 
 import os
-import resource
 import shutil
 import subprocess
 import sys
@@ -120,15 +119,22 @@ print(sorted(p.name for p in folder.rglob(".fgw_jax-part-*")))
 """
 
 
-def python(*arguments, prefix=(), limit=None, **environment):
-    def restrict():
-        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+#: sets a limit and becomes the command: a fork of this process with its threads could hang
+LIMITED = """
+import os, resource, sys
+limit = int(sys.argv[1])
+resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+os.execv(sys.argv[2], sys.argv[2:])
+"""
 
+
+def python(*arguments, prefix=(), limit=None, **environment):
+    if limit is not None:
+        prefix = (sys.executable, "-c", LIMITED, limit)
     return subprocess.run(
         [*map(str, prefix), sys.executable, *map(str, arguments)],
         cwd=ROOT,
         env=os.environ | {"NO_PROXY": "127.0.0.1"} | environment,
-        preexec_fn=restrict if limit is not None else None,
         capture_output=True,
         text=True,
         timeout=300,
