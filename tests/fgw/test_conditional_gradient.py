@@ -60,17 +60,17 @@ def test_no_step_goes_up(rng, q):
 
 
 def test_gap_is_zero_at_the_end_and_bounds_that_of_an_exact_program(pairs):
-    for g1, g2 in pairs[:3]:
+    step, finish = jax.jit(conditional_gradient.step), jax.jit(conditional_gradient.finish)
+    for g1, g2 in pairs[:2]:
         problem = from_graphs(g1, g2, 0.95)
         state = conditional_gradient.init(problem, safe_log(problem.product))
-        step = jax.jit(conditional_gradient.step)
         for number in range(40):
-            plan, gap = conditional_gradient.finish(problem, state)
+            plan, gap = finish(problem, state)
             gradient = np.asarray(problem.gradient(plan), float)
             weights = (np.asarray(w, float) for w in (g1.weights, g2.weights))
             exact = np.vdot(gradient, plan) - ot.emd2(*(w / w.sum() for w in weights), gradient)
             assert gap >= exact - 1e-5
-            if number % 8 == 7:
+            if number in (7, 39):
                 assert bounds.frank_wolfe_gap(problem, plan) >= exact - 1e-5
             state = step(problem, state)
         assert gap < 1e-4

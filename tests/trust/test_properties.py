@@ -25,6 +25,8 @@ LONG = {
     "solver: reference",
     "from a plan: mirror",
     "from a plan: literal",
+    "from a plan: relaxed",
+    "padding: mirror",
     "padding: literal",
     "midpoint: geodesic, relaxed",
     "midpoint: random, mirror",
@@ -34,6 +36,7 @@ LONG = {
     "augment: gmixup_gw_star",
     "augment: gmixup_fgw",
     "augment: fgwmixup_star",
+    "augment: smixup",
     "augment: geomix",
 }
 seeds = st.integers(0, 2**31 - 1)
