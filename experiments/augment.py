@@ -46,18 +46,17 @@ def main(values: absl_flags.FlagValues) -> None:
         plan = parts.plan(method, key, data, count, out / "parts", values.part_size)
         plan = protocol.shard(plan, values.num_shards, values.shard)
     todo = sum(part.count for part in plan if not part.path.exists())
-    say = print if distributed.is_first() else lambda *_, **__: None
     sizes = [graph.num_nodes for graph in data.graphs]
     cost = estimates.random_pairs(sizes, todo, solver=method.solver)
     total = sum(part.count for part in plan)
-    say(f"{data.name}: {todo} of {total} new graphs to make, {cost}", flush=True)
+    flags.say(f"{data.name}: {todo} of {total} new graphs to make, {cost}", flush=True)
     distributed.wait("the parts begin")  # so that seconds are of the work, not of a late start
     begin = time.perf_counter()
     made = parts.make(method, key, data, plan, progress=_bar if distributed.is_first() else None)
     distributed.wait("the parts are made")
     seconds = time.perf_counter() - begin
     print(f"process {jax.process_index()}: {made} parts made", flush=True)
-    say(f"{todo} new graphs in {seconds:.2f} s, compilation included: {out / 'parts'}")
+    flags.say(f"{todo} new graphs in {seconds:.2f} s, compilation included: {out / 'parts'}")
 
 
 def _bar(todo: Sequence[parts.Part]) -> Iterator[parts.Part]:

@@ -179,8 +179,7 @@ def launch(
             connect(absl_flags.FLAGS)
         with _failures():
             main(absl_flags.FLAGS)
-        if distributed.is_first():
-            print(counts)
+        say(counts)
 
     app.run(start, flags_parser=lambda argv: parse(absl_flags.FLAGS, argv))
 
@@ -285,6 +284,12 @@ def connect(values: absl_flags.FlagValues) -> None:
         given = _processes(values)
         if values.distributed or any(value is not None for value in given):
             distributed.initialize(*given)
+
+
+def say(*told: Any, **options: Any) -> None:
+    """Print, in the process that speaks for all."""
+    if distributed.is_first():
+        print(*told, **options)
 
 
 def protocol(values: absl_flags.FlagValues) -> dict[str, Any]:

@@ -46,9 +46,10 @@ def main(values: absl_flags.FlagValues) -> None:
         todo = protocol.missing(work, store, bench)
         part = distributed.share(work)
     data = bench.data(runs[0].dataset)
-    say = print if distributed.is_first() else lambda *_, **__: None
-    say(f"{data.name}: {len(data)} graphs, {data.num_classes} classes; {runs[0].backbone}")
-    say(f"{len(todo)} of {len(work)} folds to do, {cost.describe(todo, store, bench)}", flush=True)
+    flags.say(f"{data.name}: {len(data)} graphs, {data.num_classes} classes; {runs[0].backbone}")
+    flags.say(
+        f"{len(todo)} of {len(work)} folds to do, {cost.describe(todo, store, bench)}", flush=True
+    )
     protocol.run(part, store, bench, workers=values.workers, progress=distributed.is_first())
     protocol.exchange(part, store, bench)
     if not distributed.is_first():

@@ -247,19 +247,6 @@ def progress_bar(total: int, shown: bool, what: str) -> Iterator[Callable[[int],
         yield bar.update
 
 
-def with_progress(chunks: Sequence[Chunk], progress: bool, what: str) -> Iterator[Chunk]:
-    """Yield the chunks, with a bar that counts their items when ``progress`` is set."""
-    if not progress:
-        yield from chunks
-        return
-    from tqdm.auto import tqdm
-
-    with tqdm(total=sum(len(c.items) for c in chunks), unit=what, desc=what) as bar:
-        for chunk in chunks:
-            yield chunk
-            bar.update(len(chunk.items))
-
-
 def take(tree: Any, index: Any) -> Any:
     """``leaf[index]`` of every leaf."""
     return jax.tree.map(lambda leaf: leaf[index], tree)

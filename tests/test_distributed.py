@@ -44,7 +44,7 @@ def free_address():
 
 
 def run(count, path):
-    """Start the processes and wait for all."""
+    """Start the processes, each with assertions of its own, and wait for all; their exit codes."""
     address = free_address()
     processes = [
         subprocess.Popen(
@@ -55,11 +55,13 @@ def run(count, path):
         for i in range(count)
     ]
     errors = [process.communicate(timeout=300)[1].decode() for process in processes]
-    assert [process.returncode for process in processes] == [0] * count, errors
+    codes = [process.returncode for process in processes]
+    assert codes == [0] * count, errors
+    return codes
 
 
 def test_four_processes_share_and_gather(tmp_path):
-    run(4, tmp_path / "none")
+    assert run(4, tmp_path / "none") == [0] * 4
 
 
 def test_two_processes_make_the_dataset_of_one(tmp_path):

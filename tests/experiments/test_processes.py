@@ -75,9 +75,8 @@ def one(augment, tmp_path_factory):
     return parts(out)
 
 
-@pytest.mark.parametrize("count", [4])
-def test_any_number_of_processes_leave_the_same_parts(augment, one, count, tmp_path):
-    texts = finish(start(augment(tmp_path), count))
+def test_four_processes_leave_the_parts_of_one(augment, one, tmp_path):
+    texts = finish(start(augment(tmp_path), 4))
     assert parts(tmp_path) == one  # bit for bit
     assert len(one) == 6
     assert sum(int(text.split(" parts made")[0].split()[-1]) for text in texts) == 6
