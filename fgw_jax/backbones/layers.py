@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import flax.linen as nn
@@ -95,17 +96,18 @@ class BatchNorm(nn.Module):
 
     @nn.compact
     def __call__(
-        self, rows: jax.Array, count: jax.Array, train: bool
+        self, rows: Sequence[jax.Array], count: jax.Array, train: bool
     ) -> tuple[jax.Array, jax.Array]:
         """``(scale, shift)``, each ``[h]``; ``count`` is the number of rows kept."""
-        width, dtype = rows.shape[-1], real_dtype()
+        width, dtype = rows[0].shape[-1], real_dtype()
         gain = self.param("scale", nn.initializers.ones, (width,), dtype)
         bias = self.param("bias", nn.initializers.zeros, (width,), dtype)
         mean_ = self.variable("batch_stats", "mean", jnp.zeros, (width,), dtype)
         var_ = self.variable("batch_stats", "var", jnp.ones, (width,), dtype)
         if train:
-            mean = rows.sum(0) / count
-            var = jnp.maximum((rows * rows).sum(0) / count - mean * mean, 0)
+            mean = sum(r.sum(0) for r in rows) / count
+            square = sum((r * r).sum(0) for r in rows) / count
+            var = jnp.maximum(square - mean * mean, 0)
             if not self.is_initializing():
                 mean_.value = self.momentum * mean_.value + (1 - self.momentum) * mean
                 var_.value = self.momentum * var_.value + (1 - self.momentum) * var

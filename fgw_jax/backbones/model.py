@@ -7,6 +7,7 @@ from typing import Any
 
 import flax.linen as nn
 import jax
+import jax.numpy as jnp
 import jraph
 
 from fgw_jax.backbones import nodes
@@ -86,12 +87,16 @@ class MessagePassing(Backbone):
         train: bool = False,
     ) -> jax.Array:
         """Representations ``[B, h]``."""
-        graphs = nodes.from_inputs(inputs)
-        operator, keep = self.operator(graphs), graphs.mask[:, None]
-        count = graphs.mask.sum()
-        rows, affine = graphs.features, None
+        groups = nodes.from_inputs(inputs)
+        operators = [self.operator(group) for group in groups]
+        count = jnp.stack([group.mask.sum() for group in groups]).sum()
+        rows, affine = [group.features for group in groups], None
         for convolution, norm in zip(self.convolutions, self.norms, strict=True):
-            rows = jax.nn.relu(convolution(rows, affine, operator)) * keep
+            rows = [
+                jax.nn.relu(convolution(r, affine, operator)) * group.mask[:, None]
+                for r, operator, group in zip(rows, operators, groups, strict=True)
+            ]
             affine = norm(rows, count, train)
         scale, shift = affine  # type: ignore[misc]
-        return rows[graphs.virtual] * scale + shift
+        readout = [r[group.virtual] for r, group in zip(rows, groups, strict=True)]
+        return jnp.concatenate(readout) * scale + shift

@@ -1,6 +1,6 @@
 """Graphs as rows: what the message-passing backbones compute on, dense or sparse.
 
-All nodes of all graphs are rows of one matrix ``[M, d]``, and a virtual node, joined to every real
+Nodes of graphs are rows of a matrix ``[M, d]``, and a virtual node, joined to every real
 node of its graph, is one more row a graph. Two operators multiply such rows by the adjacency:
 :class:`Dense` by batched products of padded matrices, the faster way for graphs of tens to
 hundreds of nodes on CPU, and :class:`Sparse` by sums over edges, which serves large graphs.
@@ -25,32 +25,20 @@ _LARGE = 128
 
 @dataclasses.dataclass(frozen=True)
 class Dense:
-    """Block-diagonal symmetric matrix: for each group of equal size, blocks ``[B, m, m]``."""
+    """Block-diagonal symmetric matrix of equal blocks ``[B, m, m]``."""
 
-    blocks: tuple[jax.Array, ...]
-
-    def split(self, rows: jax.Array) -> list[jax.Array]:
-        """Rows ``[M, h]`` as one array ``[B, m, h]`` a group."""
-        out, start = [], 0
-        for block in self.blocks:
-            b, m = block.shape[:2]
-            out.append(rows[start : start + b * m].reshape(b, m, -1))
-            start += b * m
-        return out
+    blocks: jax.Array
 
     def apply(self, rows: jax.Array) -> jax.Array:
-        """The matrix times rows ``[M, h]``."""
-        parts = zip(self.blocks, self.split(rows), strict=True)
-        return flatten([_symmetric_product(block, part) for block, part in parts])
+        """The matrix times rows ``[B m, h]``."""
+        b, m = self.blocks.shape[:2]
+        return _symmetric_product(self.blocks, rows.reshape(b, m, -1)).reshape(b * m, -1)
 
     def renormalized(self) -> Dense:
         """``D^(-1/2) (A + I) D^(-1/2)`` with ``D`` the degrees of ``A + I``."""
-        out = []
-        for block in self.blocks:
-            block = block + jnp.eye(block.shape[1], dtype=block.dtype)
-            scale = jax.lax.rsqrt(block.sum(-1))
-            out.append(scale[:, :, None] * block * scale[:, None, :])
-        return Dense(tuple(out))
+        blocks = self.blocks + jnp.eye(self.blocks.shape[1], dtype=self.blocks.dtype)
+        scale = jax.lax.rsqrt(blocks.sum(-1))
+        return Dense(scale[:, :, None] * blocks * scale[:, None, :])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,7 +69,7 @@ class Sparse:
 
 @dataclasses.dataclass(frozen=True)
 class Nodes:
-    """Rows of all graphs.
+    """Rows of some graphs.
 
     Attributes:
         features: ``[M, d]``; zero for virtual nodes and padding.
@@ -114,27 +102,32 @@ def as_groups(inputs: Batch | Sequence[Batch]) -> tuple[Batch, ...]:
     return groups
 
 
-def from_inputs(inputs: Batch | Sequence[Batch] | jraph.GraphsTuple) -> Nodes:
-    """Rows of a padded batch, of a list of them, or of a ``jraph.GraphsTuple``."""
+def from_inputs(inputs: Batch | Sequence[Batch] | jraph.GraphsTuple) -> list[Nodes]:
+    """Rows of every group of equal padded size, or of a ``jraph.GraphsTuple`` all at once.
+
+    Groups stay apart from layer to layer: the rows of one fit into a core's cache, groups run
+    side by side on several cores, and nothing is put together and cut again.
+    """
     if isinstance(inputs, jraph.GraphsTuple):
-        return _from_jraph(inputs)
-    features, masks, blocks, virtual, start = [], [], [], [], 0
-    for batch in as_groups(inputs):
-        dtype = jnp.result_type(batch.features)
-        real = jnp.asarray(batch.mask).astype(dtype)
-        b, n = real.shape
-        # The virtual node stands first, so that a block is [[0, mask], [mask, A]].
-        inner = jnp.asarray(batch.adjacency, dtype) * real[:, :, None] * real[:, None, :]
-        border = jnp.pad(real, ((0, 0), (1, 0)))
-        block = jnp.pad(inner, ((0, 0), (1, 0), (1, 0)))
-        blocks.append(block.at[:, 0, :].set(border).at[:, :, 0].set(border))
-        rows = jnp.asarray(batch.features, dtype) * real[..., None]
-        features.append(jnp.pad(rows, ((0, 0), (1, 0), (0, 0))))
-        masks.append(jnp.concatenate([real.max(1, keepdims=True), real], 1).reshape(-1))
-        virtual.append(start + (n + 1) * jnp.arange(b))
-        start += b * (n + 1)
+        return [_from_jraph(inputs)]
+    return [_from_batch(batch) for batch in as_groups(inputs)]
+
+
+def _from_batch(batch: Batch) -> Nodes:
+    dtype = jnp.result_type(batch.features)
+    real = jnp.asarray(batch.mask).astype(dtype)
+    b, n = real.shape
+    # The virtual node stands first, so that a block is [[0, mask], [mask, A]].
+    inner = jnp.asarray(batch.adjacency, dtype) * real[:, :, None] * real[:, None, :]
+    border = jnp.pad(real, ((0, 0), (1, 0)))
+    block = jnp.pad(inner, ((0, 0), (1, 0), (1, 0)))
+    block = block.at[:, 0, :].set(border).at[:, :, 0].set(border)
+    rows = jnp.asarray(batch.features, dtype) * real[..., None]
     return Nodes(
-        flatten(features), jnp.concatenate(masks), Dense(tuple(blocks)), jnp.concatenate(virtual)
+        jnp.pad(rows, ((0, 0), (1, 0), (0, 0))).reshape(b * (n + 1), -1),
+        jnp.concatenate([real.max(1, keepdims=True), real], 1).reshape(-1),
+        Dense(block),
+        (n + 1) * jnp.arange(b),
     )
 
 
