@@ -178,9 +178,12 @@ class FGWMixup(Augmentation):
         key: jax.Array | None,
     ) -> list[tuple[Graph, int, float]]:
         """Of each pair the decoded graph, its dropped nodes and the weight of the first label."""
-        mine = np.arange(len(lams))
+        order = mine = np.arange(len(lams))
         if self.across_processes:
-            mine = np.array(distributed.share(mine), np.int64)
+            # Dealt by size, so that no process has the larger graphs.
+            nodes = np.array([graph.num_nodes for graph in dataset.graphs])
+            order = np.lexsort((nodes[second], nodes[first], nodes[first] + nodes[second]))
+            mine = np.array(distributed.share(order), np.int64)
         pairs = [(dataset.graphs[first[i]], dataset.graphs[second[i]]) for i in mine]
         made = []
         if pairs:
@@ -203,10 +206,10 @@ class FGWMixup(Augmentation):
             return made
         sent = [(graph.adjacency, graph.features, *rest) for graph, *rest in made]
         options = {"structure": structure, "measure": self.measure}
-        return [
-            (Graph.from_adjacency(a, x, **options), int(dropped), float(weight))
-            for a, x, dropped, weight in distributed.gather(sent)
-        ]
+        whole: list[Any] = [None] * len(lams)
+        for item, (a, x, dropped, weight) in zip(order, distributed.gather(sent), strict=True):
+            whole[item] = Graph.from_adjacency(a, x, **options), int(dropped), float(weight)
+        return whole
 
     def _structure(self, dataset: Dataset) -> str:
         if self.structure is not None:
