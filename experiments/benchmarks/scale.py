@@ -18,6 +18,7 @@ Exponents are slopes of log time over log count or size. Written to ``scale.md``
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import resource
@@ -40,6 +41,8 @@ SHARED = ("out", "compilation_cache")
 PARTS = ("pairs", "midpoints", "sizes", "devices", "large")
 #: nodes of the graphs whose number grows
 NODES = 24
+#: seconds a row is measured for, at least
+LEAST = 2.0
 
 
 def random_graph(rng: np.random.Generator, nodes: int, sparse: bool = False) -> Any:
@@ -87,7 +90,8 @@ def measured(
 ) -> dict[str, Any]:
     """Least seconds of ``work(count)``, by the clock and of all cores; memory beside the results.
 
-    A few chunks go first, which compiles; ``repeats`` whole lists are timed after the first.
+    A few chunks go first, which compiles; ``repeats`` whole lists are timed, and more of a list so
+    short that they are over within :data:`LEAST`.
     """
     import jax
 
@@ -96,7 +100,10 @@ def measured(
     compiling = time.perf_counter() - begin
     before = resident()
     seconds, on_cores, memory = np.inf, np.inf, 0.0
-    for number in range(repeats):
+    begun = time.perf_counter()
+    for number in itertools.count():
+        if number >= repeats and time.perf_counter() - begun > LEAST:
+            break
         with Peak() as peak:
             begin, cores = time.perf_counter(), time.process_time()
             result = work(count)
@@ -127,7 +134,8 @@ def worker(part: str, count: int, nodes: int, repeats: int) -> dict[str, Any]:
         row = measured(once, 1, lambda _: 0, repeats)
         # Of one pair the first call holds as much as the next: all above the process with JAX.
         return row | {"MB": (peak_ever() - begun) / 1e6, "value": float(out[0].value)}
-    pool = [random_graph(rng, nodes) for _ in range(min(2 * count, 200))]
+    # So many that hardly a pair occurs twice: midpoints of equal pairs share their alignment.
+    pool = [random_graph(rng, nodes) for _ in range(min(2 * count, 2000))]
     first, second = rng.integers(len(pool), size=(2, count))
     left, right = [pool[i] for i in first], [pool[i] for i in second]
     solver = Relaxed()
