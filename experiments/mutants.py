@@ -45,7 +45,8 @@ ROOM_TESTS = {
 #: Modules whose first tests have another name than theirs.
 OWN_TESTS = {
     "certificates": ["tests/fgw/test_bounds.py"],
-    "distances": ["tests/fgw/test_iteration.py"],
+    "distances": ["tests/fgw/test_iteration.py", "fgw_jax/fgw/distances.py"],
+    "reference": ["tests/fgw/test_peer.py"],
     "strict": ["tests/fgw/test_conditional_gradient.py"],
     "objective": ["tests/midpoint/test_descent.py", "tests/midpoint/test_several.py"],
     "barycenter": ["tests/midpoint/test_barycenter.py", "tests/midpoint/test_several.py"],

@@ -16,8 +16,8 @@ from fgw_jax.graphs import Graph
 def adaptive(n1: Any, n2: Any, lam: Any) -> Any:
     """round(lam n1 + (1 - lam) n2), at least 1; numbers, numpy arrays or traced values.
 
-    >>> int(adaptive(10, 20, 0.25))
-    18
+    >>> int(adaptive(10, 20, 0.25)), int(adaptive(1, 1, 0.5))
+    (18, 1)
     """
     xp = (
         np

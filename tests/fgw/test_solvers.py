@@ -256,19 +256,6 @@ def test_pairwise_is_symmetric_with_a_zero_diagonal(pair):
     np.testing.assert_allclose(rectangle[0, 1:], matrix[0, 1:], atol=1e-6)
 
 
-def test_dwarfed_structure_is_warned_of_and_scaling_helps():
-    rng = np.random.default_rng(9)
-    graphs = [
-        Graph.from_adjacency(g.adjacency, 1e4 * g.features)
-        for g in (random_graph(rng, 6), random_graph(rng, 6))
-    ]
-    with pytest.warns(UserWarning, match="scale_features"):
-        distances(graphs[:1], graphs[1:])
-    scaled = fgw_jax.fgw.scale_features(graphs)
-    rows = np.concatenate([g.features for g in scaled])
-    np.testing.assert_allclose(2 * rows.var(0).sum(), 1.0, rtol=1e-4)
-
-
 def test_value_is_finite_under_grad(pair):
     def loss(features):
         g = Graph(pair[0].structure, features, pair[0].weights, pair[0].adjacency, pair[0].mask)

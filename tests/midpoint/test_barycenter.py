@@ -7,6 +7,7 @@ import pytest
 from fgw_jax import Graph, Relaxed, Strict, mixup
 from fgw_jax.midpoint import barycenter
 from fgw_jax.midpoint.barycenter import OUTER_ATOL, OUTER_LIMIT, OUTER_RTOL
+from fgw_jax.midpoint.objective import problem_of
 
 LITERAL = Relaxed(step_size=1.0, schedule=None, plan="last")
 
@@ -73,3 +74,17 @@ def test_a_source_with_all_the_weight_comes_back_to_the_last_bit(pair):
         np.testing.assert_array_equal(mid.graph.structure, source.structure)
         np.testing.assert_array_equal(mid.graph.features, source.features)
         assert mid.converged and mid.bound == 0
+
+
+@pytest.mark.parametrize("lam", [0.7, 0.3])
+def test_the_bound_is_that_of_the_alignment_where_it_is_the_better_plan(pair, lam):
+    """Whichever source is the heavier one, to which the alignments go."""
+    sources = jax.tree.map(lambda *x: np.stack(x), *(graph.pad(8) for graph in pair))
+    problem = problem_of(sources, [lam, 1 - lam], barycenter.uniform(7, 8), 0.95)
+    alignments = barycenter.align(problem, Strict())
+    product = problem.new_weights[None, :, None] * problem.weights[:, None, :]
+    main = int(problem.main)
+    least = problem.source_problem(main, 1 - main).value(alignments[1 - main])
+    assert least < problem.source_problem(0, 1).value(problem.source_problem(0, 1).product)
+    found = barycenter.lower_bound(problem, product, alignments)
+    np.testing.assert_allclose(found, lam * (1 - lam) * least, rtol=1e-5)

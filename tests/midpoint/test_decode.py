@@ -44,6 +44,14 @@ def test_distance_like_structures_keep_their_small_entries():
     np.testing.assert_array_equal(out, (path == 1).astype(float))
 
 
+def test_a_cut_between_equal_entries_is_not_counted_on():
+    """One entry of 3, four of 2, one of 1, two edges asked for: one edge is nearer than five."""
+    matrix = np.zeros((4, 4))
+    matrix[np.triu_indices(4, 1)] = [2, 3, 2, 2, 1, 2]
+    out = decode(matrix + matrix.T, 2 / 6)
+    assert out.sum() == 2 and out[0, 2] == 1
+
+
 def test_equal_entries_are_edges_together():
     out = decode(np.ones((4, 4)), 0.3)
     assert density_of(out) == 1.0

@@ -112,3 +112,12 @@ def test_resampling_to_the_same_size_and_weights_is_the_identity(problem):
     weights = jnp.where(jnp.arange(8) < 7, 1 / 7, 0.0)
     equal = dataclasses.replace(problem, new_weights=weights, weights=jnp.stack([weights, weights]))
     np.testing.assert_allclose(starts.resample(equal), np.diag(weights), atol=1e-12)
+
+
+@pytest.mark.parametrize("offset", starts.OFFSETS)
+def test_twice_as_many_nodes_are_two_copies_of_each_wherever_the_chain_begins(offset):
+    old, new = barycenter.uniform(4, 5), barycenter.uniform(8, 8)
+    position = jnp.array([2, 0, 3, 1, 4])
+    plan = starts._along_chain(position, old, new, jnp.asarray(offset))
+    np.testing.assert_allclose((np.asarray(plan) > 0).sum(0), [2, 2, 2, 2, 0])
+    np.testing.assert_allclose(plan.max(1), new, atol=1e-7)
