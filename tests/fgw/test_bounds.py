@@ -48,7 +48,7 @@ def test_below_every_permutation_and_every_mixture_of_two(rng, alpha, q):
 
 @pytest.mark.parametrize("measure", ["uniform", "generic"])
 @pytest.mark.parametrize("q", [1, 2])
-def test_row_distances_against_pot_on_the_line(rng, x64, measure, q):
+def test_row_distances_are_those_of_measures_on_the_line(rng, x64, measure, q):
     g1, g2 = generic_graph(rng, 6, measure), generic_graph(rng, 5, measure)
     problem = from_graphs(g1.pad(8), g2.pad(8), 0.5, q)
     omega = np.asarray(bounds.row_distances(problem))[:6, :5]
