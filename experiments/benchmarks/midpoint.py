@@ -6,8 +6,10 @@ For every dataset named by ``--datasets``, one table of cross-class pairs with r
 Beta(0.2, 0.2): the authors' strict loop written with POT's conditional gradient, POT's own
 ``fgw_barycenters``, POT's conditional gradient from our geodesic start, and ours by start and
 solver. An objective is sum_i w_i FGW(midpoint, G_i) at the feasible plans a way ends with. Times
-are a pair, of results in host memory, preparation included, compilation apart. With
-``--folds=true`` a second table times a whole fold of FGWMixup. Written to ``midpoint.md``.
+are a pair, of results in host memory, preparation included, compilation apart. On
+``--num_checked`` pairs a second table counts broken promises (bound, start, marginals, density and
+edges of the decoded graphs), and with ``--folds`` a third times a fold of FGWMixup.
+Written to ``midpoint.md``.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from absl import flags as absl_flags
 from experiments import flags
 from experiments.benchmarks import peers
 from experiments.benchmarks.distance import markdown
-from fgw_jax import Graph, Relaxed, Strict, augment, datasets, devices, mixups
+from fgw_jax import Graph, Relaxed, Strict, augment, datasets, decode, devices, mixups
 from fgw_jax.buckets import grid_size
 from fgw_jax.errors import check
 from fgw_jax.graphs import Batch
@@ -293,6 +295,44 @@ def fold_table(names: Sequence[str], data_dir: str | None, seed: int) -> list[di
     return rows
 
 
+def checks(pairs: Sequence[Pair], solver: Any) -> dict[str, Any]:
+    """What is promised of midpoints and of their decoded graphs, looked at on given pairs."""
+    left, right = ([pair.graphs[i] for pair in pairs] for i in (0, 1))
+    lams = [pair.ratios[0] for pair in pairs]
+    mixups(left, right, lams, ALPHA, solver)
+    begin = time.perf_counter()
+    mids = mixups(left, right, lams, ALPHA, solver)
+    solving = time.perf_counter() - begin
+    wanted = [
+        float(lam * a.density + (1 - lam) * b.density)
+        for lam, a, b in zip(lams, left, right, strict=True)
+    ]
+    begin = time.perf_counter()
+    edges = [
+        decode(mid.graph.structure, density) for mid, density in zip(mids, wanted, strict=True)
+    ]
+    decoding = time.perf_counter() - begin
+    found = [a.sum() / max(len(a) * (len(a) - 1), 1) for a in edges]
+    first = np.array([mid.history[0] for mid in mids])
+    return {
+        "pairs": len(pairs),
+        "solver": type(solver).__name__,
+        "below the bound": int((mids.objective < (1 - 1e-4) * mids.bound - 1e-7).sum()),
+        "above the start": int((mids.objective > (1 + 1e-4) * first + 1e-7).sum()),
+        "marginal error": max(
+            peers.marginal_error(mid.graph, graph, plan)
+            for mid, pair in zip(mids, pairs, strict=True)
+            for graph, plan in zip(pair.graphs, mid.plans, strict=True)
+        ),
+        "density difference": float(np.mean(np.abs(np.subtract(found, wanted)))),
+        "not simple": sum(
+            bool((a != a.T).any() or a.diagonal().any() or not np.isin(a, (0, 1)).all())
+            for a in edges
+        ),
+        "decode %": 100 * decoding / (solving + decoding),
+    }
+
+
 def draw(data: Any, count: int, seed: int) -> list[Pair]:
     """Pairs of two classes, drawn evenly, with ratios from Beta(0.2, 0.2)."""
     rng = np.random.default_rng(seed)
@@ -313,6 +353,9 @@ def define(values: absl_flags.FlagValues) -> None:
     absl_flags.DEFINE_integer("num_pairs", 60, "Pairs of each.", 1, flag_values=values)
     absl_flags.DEFINE_bool("slow", True, "With the loops from random starts.", flag_values=values)
     absl_flags.DEFINE_bool("folds", True, "With the table of whole folds.", flag_values=values)
+    absl_flags.DEFINE_integer(
+        "num_checked", 225, "Pairs of the table of checks.", 0, flag_values=values
+    )
 
 
 def main(values: absl_flags.FlagValues) -> None:
@@ -327,6 +370,15 @@ def main(values: absl_flags.FlagValues) -> None:
         print(f"{name}: {values.num_pairs} pairs", flush=True)
         rows = table(draw(data, values.num_pairs, values.seed), values.seed, values.slow)
         parts.append(f"## {values.num_pairs} pairs of {name}\n\n{markdown(rows)}")
+        (out / "midpoint.md").write_text("\n\n".join(parts) + "\n")
+    if values.num_checked:
+        rows = []
+        for name in values.datasets:
+            pairs = draw(datasets.load(name, values.data_dir), values.num_checked, values.seed)
+            for solver in (Strict(), Relaxed()):
+                rows.append({"dataset": name} | checks(pairs, solver))
+                print(markdown(rows[-1:]), flush=True)
+        parts.append(f"## Checks\n\n{markdown(rows)}")
         (out / "midpoint.md").write_text("\n\n".join(parts) + "\n")
     if values.folds:
         rows = fold_table(values.datasets, values.data_dir, values.seed)

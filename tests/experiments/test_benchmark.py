@@ -5,7 +5,7 @@ import pytest
 
 from experiments import benchmark
 from experiments.benchmarks import distance, midpoint
-from fgw_jax import datasets
+from fgw_jax import Strict, datasets
 from fgw_jax.errors import InputError
 
 
@@ -35,6 +35,13 @@ def test_midpoint_table_judges_all_by_the_same_objective(data):
     peer, ours = ways["POT CG, our start"], ways["ours, geodesic, Strict()"]
     assert ours["marginal error"] < 1e-5
     assert ours["objective"] < 1.2 * peer["objective"]
+
+
+def test_checks_of_midpoints_find_nothing_broken(data):
+    row = midpoint.checks(midpoint.draw(data, 3, 0), Strict())
+    assert row["pairs"] == 3 and row["marginal error"] < 1e-5
+    assert row["below the bound"] == row["above the start"] == row["not simple"] == 0
+    assert row["density difference"] < 0.5 and 0 < row["decode %"] < 100
 
 
 def test_authors_loop_lowers_the_objective_of_its_start(data):
