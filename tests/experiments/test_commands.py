@@ -49,7 +49,7 @@ def test_a_command_takes_its_flags(command, monkeypatch):
         taken.update(names=names, extra=extra, defaults=defaults)
 
     monkeypatch.setattr(flags, "launch", launch)
-    monkeypatch.setattr("sys.argv", [str(path)])
+    monkeypatch.setattr("sys.argv", [str(path), *given])
     runpy.run_path(str(path), run_name="__main__")
     values = absl_flags.FlagValues()
     flags.define(taken["names"], values, **taken["defaults"])
