@@ -13,6 +13,7 @@ Started once for each process::
 
 from __future__ import annotations
 
+import collections
 import io
 import itertools
 import math
@@ -178,7 +179,7 @@ def _unpack(data: bytes) -> list[list[np.ndarray]]:
     with np.load(io.BytesIO(data), allow_pickle=False) as file:
         parts = {name: file[name] for name in file.files}
     shapes = iter(parts["shapes"].tolist())
-    starts = [0] * len(parts)
+    starts: collections.Counter[int] = collections.Counter()
     arrays = []
     for kind, dimensions in zip(parts["types"].tolist(), parts["dimensions"], strict=True):
         shape = tuple(itertools.islice(shapes, int(dimensions)))

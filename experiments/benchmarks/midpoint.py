@@ -203,6 +203,15 @@ def timed(way: Callable[..., tuple[float, int]], items: Sequence[Any]) -> tuple[
         return results, time.perf_counter() - begin
 
 
+def marginal_error(pairs: Sequence[Pair], mids: Any) -> float:
+    """The largest of all plans of all midpoints."""
+    return max(
+        peers.marginal_error(mid.graph, graph, plan)
+        for mid, pair in zip(mids, pairs, strict=True)
+        for graph, plan in zip(pair.graphs, mid.plans, strict=True)
+    )
+
+
 def table(pairs: Sequence[Pair], seed: int, slow: bool = True) -> list[dict[str, Any]]:
     """All ways on the same pairs; ``slow=False`` leaves out the loops from random starts."""
     count = len(pairs)
@@ -251,11 +260,6 @@ def table(pairs: Sequence[Pair], seed: int, slow: bool = True) -> list[dict[str,
             begin = time.perf_counter()
             mids = mixups(left, right, lams, ALPHA, solver, start=start, key=jax.random.key(seed))
             seconds.append(time.perf_counter() - begin)
-        error = max(
-            peers.marginal_error(mid.graph, graph, plan)
-            for mid, pair in zip(mids, pairs, strict=True)
-            for graph, plan in zip(pair.graphs, mid.plans, strict=True)
-        )
         # Judged in double precision, as the peers are.
         objective = [
             pair.objective([np.asarray(p, np.float64) for p in mid.plans])
@@ -263,6 +267,7 @@ def table(pairs: Sequence[Pair], seed: int, slow: bool = True) -> list[dict[str,
         ]
         best = min(seconds[1:])
         outer = [mid.num_outer for mid in mids]
+        error = marginal_error(pairs, mids)
         add(name, rule, objective, outer, best, error, max(0.0, seconds[0] - best))
     return rows
 
@@ -319,11 +324,7 @@ def checks(pairs: Sequence[Pair], solver: Any) -> dict[str, Any]:
         "solver": type(solver).__name__,
         "below the bound": int((mids.objective < (1 - 1e-4) * mids.bound - 1e-7).sum()),
         "above the start": int((mids.objective > (1 + 1e-4) * first + 1e-7).sum()),
-        "marginal error": max(
-            peers.marginal_error(mid.graph, graph, plan)
-            for mid, pair in zip(mids, pairs, strict=True)
-            for graph, plan in zip(pair.graphs, mid.plans, strict=True)
-        ),
+        "marginal error": marginal_error(pairs, mids),
         "density difference": float(np.mean(np.abs(np.subtract(found, wanted)))),
         "not simple": sum(
             bool((a != a.T).any() or a.diagonal().any() or not np.isin(a, (0, 1)).all())

@@ -98,7 +98,7 @@ class BatchNorm(nn.Module):
     def __call__(
         self, rows: Sequence[jax.Array], count: jax.Array, train: bool
     ) -> tuple[jax.Array, jax.Array]:
-        """``(scale, shift)``, each ``[h]``; ``count`` is the number of rows kept."""
+        """``(scale, shift)``, each ``[h]``, of rows ``[M, h]`` in groups; ``count`` are kept."""
         width, dtype = rows[0].shape[-1], real_dtype()
         gain = self.param("scale", nn.initializers.ones, (width,), dtype)
         bias = self.param("bias", nn.initializers.zeros, (width,), dtype)

@@ -1,7 +1,7 @@
 """Graphs as rows: what the message-passing backbones compute on, dense or sparse.
 
-Nodes of graphs are rows of a matrix ``[M, d]``, and a virtual node, joined to every real
-node of its graph, is one more row a graph. Two operators multiply such rows by the adjacency:
+Nodes of graphs are rows of a matrix ``[M, d]``, and a virtual node, joined to every real node of
+its graph, is one more row a graph. Two operators multiply such rows by the adjacency:
 :class:`Dense` by batched products of padded matrices, the faster way for graphs of tens to
 hundreds of nodes on CPU, and :class:`Sparse` by sums over edges, which serves large graphs.
 """
