@@ -53,5 +53,7 @@ def main(values: absl_flags.FlagValues) -> None:
 
 
 if __name__ == "__main__":
-    taken = [name for name in flags.PROTOCOL if name not in (*flags.METHOD, "augment")]
+    taken = [
+        name for name in flags.PROTOCOL if name not in (*flags.METHOD, "refresh_every", "augment")
+    ]
     flags.launch(main, [*taken, *flags.FOLDS])

@@ -72,11 +72,19 @@ _SHARED: dict[str, tuple[str, Any, str]] = {
         "FGW methods: geodesic (default; a lower objective in a fraction of the time) or random "
         "(the paper's).",
     ),
+    "refresh_every": (
+        "integer", None, "FGW methods: epochs between fresh midpoints (default: once a fold).",
+    ),
     "num_layers": ("integer", None, f"Layers of the backbone {_OWN}."),
     "hidden": ("integer", None, f"Width of the backbone {_OWN}."),
     "epochs": ("integer", None, f"Passes over the training set {_OWN}."),
     "batch_size": ("integer", None, f"Graphs a training step {_OWN}."),
     "learning_rate": ("float", None, f"Of AdamW {_OWN}."),
+    "patience": (
+        "integer", None,
+        "Epochs without a better validation score after which a fold ends, not before epoch 100; "
+        "the authors' code has 50 (default: never).",
+    ),
     "label_noise": (
         "float", 0.0, "Share of the training labels switched to another class, 0 to 1.",
     ),
@@ -133,7 +141,7 @@ _NAMES_OF = {
 
 PROTOCOL = tuple(_SHARED)[: tuple(_SHARED).index("data_dir")]
 METHOD = ("alpha", "beta_k", "ratio", "step_size", "size", "start")
-TRAINING = ("num_layers", "hidden", "epochs", "batch_size", "learning_rate")
+TRAINING = ("num_layers", "hidden", "epochs", "batch_size", "learning_rate", "patience")
 PLACES = ("data_dir", "out", "compilation_cache")
 PROCESSES = ("num_processes", "process_id", "coordinator_address", "distributed")
 FOLDS = (*PLACES, "workers")

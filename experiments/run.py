@@ -16,8 +16,8 @@ Several processes share the folds (--num_processes, --process_id, --coordinator_
 --distributed where JAX finds them by itself); the first one shows the table of all.
 
 Numbers left out are the paper's for the dataset and backbone. An option of a method (--alpha,
---beta_k, --ratio, --step_size, --size, --start) goes to those of the methods that have it. Wrong
-values and combinations end at once with exit code 2.
+--beta_k, --ratio, --step_size, --size, --start, --refresh_every) goes to those of the methods that
+have it. Wrong values and combinations end at once with exit code 2.
 """
 
 from __future__ import annotations

@@ -87,18 +87,12 @@ def main(values: absl_flags.FlagValues) -> None:
         bench = protocol.Workbench(values.data_dir)
         data, splits = bench.data(run.dataset), bench.splits(run)
     split, numbers = splits[values.fold], run.resolved()
-    make = training.Config.authors if values.authors else training.Config
     result = training.fit(
         backbones.make(run.backbone, data.num_classes, numbers["hidden"], numbers["num_layers"]),
         data[split.train],
         data[split.validation],
         data[split.test],
-        config=make(
-            epochs=numbers["epochs"],
-            batch_size=numbers["batch_size"],
-            learning_rate=numbers["learning_rate"],
-            select="auroc" if settings.is_ogb(run.dataset) else "accuracy",
-        ),
+        config=run.config(values.authors),
         key=jax.random.fold_in(jax.random.key(run.seed), values.fold),
         augment=run.method(),
         checkpoint=values.checkpoint,

@@ -102,6 +102,10 @@ class FGWMixup(Augmentation):
         check(self.ratio >= 0, f"ratio: must not be negative, got {self.ratio}")
         check(0 <= self.alpha <= 1, f"alpha: must lie in [0, 1], got {self.alpha}")
         check(self.beta_k > 0, f"beta_k: must be positive, got {self.beta_k}")
+        check(
+            self.refresh_every is None or self.refresh_every >= 1,
+            f"refresh_every: {self.refresh_every} must be at least 1, or None for once a fold",
+        )
         for name, value, allowed in (
             ("pairs", self.pairs, ("cross", "within", "any")),
             ("labels", self.labels, ("ratio", "distances")),

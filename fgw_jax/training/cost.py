@@ -29,8 +29,8 @@ _AUGMENT = {
 _AUGMENT_COMPILE = {"smixup": 10.0, "geomix": 10.0}
 
 _LISTED = (
-    "alpha", "beta_k", "step_size", "size", "label_noise", "num_layers", "batch_size",
-    "learning_rate", "epochs",
+    "alpha", "beta_k", "step_size", "size", "start", "refresh_every", "label_noise", "num_layers",
+    "batch_size", "learning_rate", "epochs", "patience",
 )  # fmt: skip
 
 

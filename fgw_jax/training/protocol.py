@@ -22,9 +22,8 @@ from fgw_jax import backbones, datasets, devices, distributed, streaming
 from fgw_jax.datasets import Dataset, Split, corrupt_labels, splits
 from fgw_jax.errors import InputError, check
 from fgw_jax.training import results
-from fgw_jax.training.config import Config
 from fgw_jax.training.loop import fit
-from fgw_jax.training.settings import Settings, is_ogb
+from fgw_jax.training.settings import Settings
 from fgw_jax.training.summary import run_key
 
 Item = TypeVar("Item")
@@ -122,8 +121,7 @@ class Workbench:
         if settings.label_noise > 0:
             seed = settings.seed + 1000 * job.fold
             noisy = corrupt_labels(data, split, settings.label_noise, seed=seed)
-        metric = "auroc" if is_ogb(settings.dataset) else "accuracy"
-        fold_key = self.key(job)
+        metric, fold_key = settings.metric, self.key(job)
         result = fit(
             backbones.make(
                 settings.backbone, data.num_classes, values["hidden"], values["num_layers"]
@@ -131,12 +129,7 @@ class Workbench:
             noisy[split.train],
             noisy[split.validation],
             data[split.test],
-            config=Config(
-                epochs=values["epochs"],
-                batch_size=values["batch_size"],
-                learning_rate=values["learning_rate"],
-                select=metric,
-            ),
+            config=settings.config(),
             # The same key for every method: comparisons are paired.
             key=jax.random.fold_in(jax.random.key(settings.seed), job.fold),
             augment=settings.method(),

@@ -18,6 +18,7 @@ from fgw_jax.augment.base import Augmentation
 from fgw_jax.datasets.splits import PROTOCOLS as SPLITS
 from fgw_jax.errors import InputError, check
 from fgw_jax.midpoint import Median
+from fgw_jax.training.config import Config
 
 MPNNS = ("vgcn", "vgin")
 GRAPHORMERS = ("graphormer", "graphormer_gd")
@@ -29,7 +30,7 @@ _SIZE_FIELDS = {
 SIZES = tuple(_SIZE_FIELDS)
 STARTS = ("geodesic", "random")
 #: Fields that belong to the method; a method without such a field has no use for them.
-METHOD_OPTIONS = ("alpha", "beta_k", "ratio", "step_size", "size", "start")
+METHOD_OPTIONS = ("alpha", "beta_k", "ratio", "step_size", "size", "start", "refresh_every")
 
 #: The main job: small enough for 30 trainings in two minutes on two cores.
 _SYNTHETIC = {
@@ -53,11 +54,14 @@ class Settings:
       step_size: gamma of FGWMixup*.
       size: nodes of a midpoint: adaptive, or the median of the training set, half or double it.
       start: geodesic, or the paper's random.
+      refresh_every: epochs between fresh midpoints; ``None``: once a fold, as in the paper.
       num_layers: layers of the backbone.
       hidden: its width.
       epochs: passes over the training set.
       batch_size: graphs a step.
       learning_rate: of AdamW.
+      patience: epochs without a better validation score after which a fold ends, not before epoch
+        100 (the authors' code has 50); ``None``: never, as in the paper's text.
       label_noise: share of training labels switched to another class.
       protocol: holdout (the paper's text), rotating (the authors' code), scaffold (OGB's split).
       folds: number of folds; with scaffold, of repetitions with seeds of their own.
@@ -73,11 +77,13 @@ class Settings:
     step_size: float | None = None
     size: str | None = None
     start: str | None = None
+    refresh_every: int | None = None
     num_layers: int | None = None
     hidden: int | None = None
     epochs: int | None = None
     batch_size: int | None = None
     learning_rate: float | None = None
+    patience: int | None = None
     label_noise: float = 0.0
     protocol: str | None = None
     folds: int | None = None
@@ -110,7 +116,9 @@ class Settings:
                 value is None or (value > 0 and math.isfinite(value)),
                 f"{name}: {value} must be above 0 and finite; give such a number",
             )
-        for name in ("num_layers", "hidden", "epochs", "batch_size"):
+        for name in (
+            "num_layers", "hidden", "epochs", "batch_size", "patience", "refresh_every",
+        ):  # fmt: skip
             value = getattr(self, name)
             check(value is None or value >= 1, f"{name}: {value} must be at least 1; raise it")
         check(
@@ -156,6 +164,18 @@ class Settings:
         defaults |= options_of(self.augment)
         return {name: defaults.get(name) if v is None else v for name, v in out.items()}
 
+    @property
+    def metric(self) -> str:
+        """What validation selects by and the test reports: accuracy, or of OGB's sets auroc."""
+        return "auroc" if is_ogb(self.dataset) else "accuracy"
+
+    def config(self, authors: bool = False) -> Config:
+        """Numbers of the training; with ``authors`` those their code adds to the text."""
+        values = self.resolved()
+        names = ("epochs", "batch_size", "learning_rate", "patience")
+        given = {name: values[name] for name in names if values[name] is not None}
+        return (Config.authors if authors else Config)(select=self.metric, **given)
+
     def method(self) -> Augmentation:
         """The augmentation, its options filled in."""
         fields = {n: getattr(self, n) for n in METHOD_OPTIONS if getattr(self, n) is not None}
@@ -200,7 +220,8 @@ def expand(augment: Sequence[str], **fields: Any) -> list[Settings]:
 @functools.cache
 def _options_of(augment: str) -> dict[str, Any]:
     made = methods.make(augment)
-    found = {name: getattr(made, name) for name in METHOD_OPTIONS if hasattr(made, name)}
+    own = {field.name for field in dataclasses.fields(made)}
+    found = {name: getattr(made, name) for name in METHOD_OPTIONS if name in own}
     if augment.startswith("gmixup"):
         found.pop("size", None)  # of the graphons, not of midpoints
         if augment != "gmixup_fgw":

@@ -32,6 +32,7 @@ def test_every_flag_reaches_its_field():
     given = {
         "dataset": "NCI1", "backbone": "vgin", "augment": "fgwmixup_star", "alpha": 0.5,
         "beta_k": 1.0, "ratio": 0.5, "step_size": 10.0, "size": "double", "start": "random",
+            "refresh_every": 2, "patience": 30,
         "num_layers": 4, "hidden": 32, "epochs": 5, "batch_size": 32, "learning_rate": 1e-4,
         "label_noise": 0.2, "protocol": "rotating", "folds": 5, "seed": 3,
     }  # fmt: skip

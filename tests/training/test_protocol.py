@@ -98,6 +98,13 @@ def test_first_folds_only_and_the_rest_later(bench, runs):
         protocol.jobs(runs, max_folds=0)
 
 
+def test_a_fold_may_end_early(bench):
+    fields = SMALL | {"dataset": "mine", "epochs": 150, "learning_rate": 0.3}
+    whole, early = Settings(**fields), Settings(patience=2, **fields)
+    assert 100 <= bench.run(protocol.Job(early, 0))["epochs"] < 150
+    assert bench.key(protocol.Job(early, 0)) != bench.key(protocol.Job(whole, 0))
+
+
 def test_label_noise_reaches_training_only(bench):
     longer = SMALL | {"epochs": 40, "learning_rate": 0.02}
     clean = bench.run(protocol.Job(Settings(dataset="mine", **longer), 0))

@@ -53,6 +53,9 @@ def test_settings_that_resolve_alike_are_one_run():
         ({"folds": 1}, "folds: 1 is too few"),
         ({"epochs": 0}, "epochs: 0 must be at least 1"),
         ({"learning_rate": 0.0}, "learning_rate: 0.0 must be above 0"),
+        ({"patience": 0}, "patience: 0 must be at least 1"),
+        ({"augment": "fgwmixup", "refresh_every": 0}, "refresh_every: 0 must be at least 1"),
+        ({"augment": "gmixup", "refresh_every": 5}, "refresh_every: gmixup has no use for it"),
         ({"seed": -1}, "seed: -1 is not from 0 to"),
         ({"seed": 2**32}, "seed: 4294967296 is not from 0 to"),
         ({"learning_rate": float("inf")}, "learning_rate: inf must be above 0 and finite"),
@@ -84,6 +87,15 @@ def test_the_method_gets_its_options():
     assert isinstance(made, FGWMixup)
     assert (made.alpha, made.size, made.start, made.ratio) == (0.5, Median(0.5), "random", 0.5)
     assert made.solver.step_size == 0.1
+    assert Settings(augment="fgwmixup", refresh_every=20).method().refresh_every == 20
+
+
+def test_training_gets_its_numbers():
+    plain = Settings(dataset="ogbg-molbace", epochs=7).config()
+    assert (plain.epochs, plain.select, plain.patience) == (7, "auroc", None)
+    assert Settings(patience=30).config().patience == 30
+    assert Settings().config(authors=True).patience == 50
+    assert Settings(patience=30).config(authors=True).patience == 30
 
 
 @pytest.mark.parametrize("method", augment.METHODS)
