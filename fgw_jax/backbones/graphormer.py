@@ -9,6 +9,7 @@ from typing import Any
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from fgw_jax.backbones import nodes
 from fgw_jax.backbones.distances import Distances, distances, unfold
@@ -41,12 +42,15 @@ class Attention(nn.Module):
         and multiplier, ``[B, heads, m, m]``.
         """
         width = rows.shape[-1]
-        projected, start, mixed = Linear(3 * width)(rows), 0, []
-        for real, (bias, multiplier) in zip(keys, encodings, strict=True):
+        # Split, never sliced: the transpose is then one concatenation, not a sum of padded parts.
+        projected = jnp.split(Linear(3 * width)(rows), np.cumsum([k.size for k in keys])[:-1])
+        mixed = []
+        for part, real, (bias, multiplier) in zip(projected, keys, encodings, strict=True):
             b, m = real.shape
-            part = projected[start : start + b * m].reshape(b, m, 3, self.heads, -1)
-            start += b * m
-            query, key, value = (part[:, :, i].transpose(0, 2, 1, 3) for i in range(3))
+            query, key, value = (
+                x.reshape(b, m, self.heads, -1).transpose(0, 2, 1, 3)
+                for x in jnp.split(part, 3, axis=1)
+            )
             scores = query @ key.transpose(0, 1, 3, 2) / jnp.sqrt(query.shape[-1]) + bias
             scores = jnp.where(real[:, None, None, :], scores, -1e9)
             attention = jax.nn.softmax(scores)
