@@ -237,7 +237,10 @@ def best_of_restarts(pairs: Sequence[Pair], restarts: int, seed: int) -> np.ndar
 
     found = []
     for _ in range(restarts):
-        copies = [Pair(*map(permuted, pair.graphs), pair.ratios[0]) for pair in pairs]
+        copies = [
+            Pair(permuted(pair.graphs[0]), permuted(pair.graphs[1]), pair.ratios[0])
+            for pair in pairs
+        ]
         left, right = ([pair.graphs[i] for pair in copies] for i in (0, 1))
         lams = [pair.ratios[0] for pair in copies]
         found.append(judged(copies, mixups(left, right, lams, ALPHA, Strict())))

@@ -7,6 +7,7 @@ this machine.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -16,11 +17,14 @@ from fgw_jax.augment import FGWMixup
 from fgw_jax.datasets import Dataset
 from fgw_jax.estimates import Estimate, duration, random_pairs, slowness
 from fgw_jax.training import results
+from fgw_jax.training.config import Config
 from fgw_jax.training.protocol import Job, Workbench, jobs
 from fgw_jax.training.settings import GRAPHORMERS, Settings
 
 #: Seconds on two quiet cores; :func:`fgw_jax.estimates.slowness` scales them.
 _COMPILE = {"mpnn": 10.0, "graphormer": 25.0}
+#: Operations a second that training reaches, on a machine of slowness one.
+_RATE = {"vgcn": 27e9, "vgin": 30e9, "graphormer": 5.7e9, "graphormer_gd": 3.2e9}
 #: Seconds of one new graph of 30 nodes; grows with the square of the nodes.
 _AUGMENT = {
     "ifmixup": 2e-3, "gmixup": 5e-3, "gmixup_gw": 0.1, "gmixup_gw_star": 0.1, "gmixup_fgw": 0.1,
@@ -107,9 +111,11 @@ def _model(settings: Settings, data: Dataset) -> tuple[float, Estimate]:
     pairs = 6 * nodes**2 * width * (6 if settings.backbone in GRAPHORMERS else 1)
     flops = layers * (dense + pairs).sum() * share
     steps = len(nodes) * share / values["batch_size"]
-    epoch = flops / 15e9 + steps * 1.5e-3
+    epoch = flops / _RATE[settings.backbone] + steps * 1.5e-3
+    # Of folds that end early few go on for much longer than they must.
+    epochs = min(values["epochs"], Config.patience_from + (values["patience"] or math.inf))
     count = round((values["ratio"] or 0.0) * len(nodes) * share)
-    return epoch * values["epochs"] * slowness(), _augmentation(settings, nodes, count)
+    return epoch * epochs * slowness(), _augmentation(settings, nodes, count)
 
 
 def _augmentation(settings: Settings, nodes: np.ndarray, count: int) -> Estimate:
@@ -123,15 +129,19 @@ def _augmentation(settings: Settings, nodes: np.ndarray, count: int) -> Estimate
 
 
 def _place(values: Mapping[str, Any], augment: str = "vanilla") -> tuple[Any, ...]:
-    names = ("dataset", "backbone", "num_layers", "hidden", "batch_size")
-    return (*(values[name] for name in names), augment)
+    names = ("dataset", "backbone", "num_layers", "hidden", "batch_size", "patience")
+    return (*(values.get(name) for name in names), augment)
 
 
 def _rates(records: Sequence[Mapping[str, Any]]) -> dict[tuple[Any, ...], float]:
-    """Median seconds an epoch of what ran, by dataset, backbone and method."""
+    """Median seconds an epoch asked for, by dataset, backbone and method.
+
+    Folds side by side share the machine; one that ended early makes all its epochs cheaper.
+    """
     seen: dict[tuple[Any, ...], list[float]] = {}
     for record in records:
         if record.get("kind") == "fold" and record.get("epochs"):
             place = _place(record["settings"], record["settings"]["augment"])
-            seen.setdefault(place, []).append(record["seconds"]["train"] / record["epochs"])
+            seconds = record["seconds"]["train"] / record.get("side_by_side", 1)
+            seen.setdefault(place, []).append(seconds / record["settings"]["epochs"])
     return {place: float(np.median(values)) for place, values in seen.items()}

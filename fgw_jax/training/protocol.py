@@ -219,12 +219,13 @@ def run(
     todo = missing(work, store, bench)
     lock = threading.Lock()
 
+    at_once = min(workers or devices.workers(), MOST_WORKERS)
+
     def task(job: Job) -> tuple[Job, dict[str, Any] | None]:
         with lock:
             done = bench.key(job) in store  # another process was faster
-        return job, None if done else bench.run(job)
+        return job, None if done else bench.run(job) | {"side_by_side": at_once}
 
-    at_once = min(workers or devices.workers(), MOST_WORKERS)
     tasks = [functools.partial(task, job) for job in todo]
     with streaming.progress_bar(len(tasks), progress, "folds") as advance:
         for job, line in devices.in_parallel(tasks, at_once):
