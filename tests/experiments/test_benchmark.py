@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from experiments import benchmark
-from experiments.benchmarks import distance, midpoint
+from experiments.benchmarks import distance, midpoint, training
 from fgw_jax import Strict, datasets
 from fgw_jax.errors import InputError
 
@@ -51,6 +51,14 @@ def test_authors_loop_lowers_the_objective_of_its_start(data):
     begun = midpoint.random_midpoint(pair, np.random.default_rng(0))
     reached, count = midpoint.authors_loop(pair, np.random.default_rng(0))
     assert count >= 1 and reached < pair.objective(pair.solve(begun), begun)
+
+
+def test_training_puts_its_epoch_beside_its_products(capsys):
+    (row,) = training.run(["SYNTHETIC"], ["vgcn"], epochs=1, peer=False)
+    assert row.products > 0 and row.epoch > 0 and row.ratio is None
+    header, rule, line = capsys.readouterr().out.splitlines()
+    assert len(header.split("|")) == len(rule.split("|")) == len(line.split("|"))
+    assert "SYNTHETIC | vgcn" in line
 
 
 def test_a_suite_that_does_not_exist_is_named():
