@@ -20,7 +20,7 @@ from fgw_jax.errors import InputError, check
 from fgw_jax.graphs import Batch
 
 #: nodes from which an empty slot is worth a look before it is multiplied
-_LARGE = 128
+LARGE = 128
 
 
 @dataclasses.dataclass(frozen=True)
@@ -191,6 +191,11 @@ def _symmetric_backward(blocks: jax.Array, gradient: jax.Array) -> tuple[Any, ja
 _symmetric_product.defvjp(_symmetric_forward, _symmetric_backward)
 
 
+def mostly_empty(num_blocks: int, size: int) -> bool:
+    """Whether blocks are so large and few that most steps have no graph for them."""
+    return num_blocks <= 2 and size >= LARGE
+
+
 def _product(blocks: jax.Array, rows: jax.Array) -> jax.Array:
     """``blocks @ rows``, left out where a few large blocks hold no graph.
 
@@ -198,7 +203,7 @@ def _product(blocks: jax.Array, rows: jax.Array) -> jax.Array:
     result is on padding does not matter; the first row tells whether there is a real node.
     """
     b, m = blocks.shape[:2]
-    if b > 2 or m < _LARGE:
+    if not mostly_empty(b, m):
         return blocks @ rows
     filled = (blocks[:, 0, 1:] != 0).any()
     return jax.lax.cond(filled, jnp.matmul, lambda _, x: jnp.zeros_like(x), blocks, rows)
