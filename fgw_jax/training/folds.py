@@ -47,12 +47,14 @@ class Folds:
         valid = [fold[1] for fold in self.folds]
         test = [fold[2] for fold in self.folds if fold[2] is not None]
         # Planned by the originals of a fold, test set included: only their sizes are used, and
-        # every fold of a dataset comes to the same plan. Other graphs only need room.
+        # every fold of a dataset comes to the same plan. Other graphs only need room, unless there
+        # are so many of a size that the shares must follow them.
         sizes = _sizes([part for part in self.folds[0] if part is not None])
         self.plan = layout.plan(
             sizes,
             self.config.batch_size,
             extra=[n for n in _sizes([*grown, *valid, *test]) if n > max(sizes)],
+            trained=_sizes(grown[:1]),
             max_shapes=self.config.max_shapes,
             max_pairs=self.config.max_pairs,
         )

@@ -24,6 +24,8 @@ from fgw_jax.graphs import Batch, Graph
 _ROW = 200.0
 #: work of one more padded size in every step, in the same unit, as measured: small sets want few
 _SHAPE = 10_000.0
+#: how much longer than its batches an epoch may get before the shares follow a grown set
+_LONGER = 1.3
 #: rows kept free for graphs an augmentation may add
 _SPARE = 1.3
 
@@ -50,6 +52,7 @@ def plan(
     batch_size: int,
     *,
     extra: Sequence[int] = (),
+    trained: Sequence[int] = (),
     max_shapes: int = 7,
     max_pairs: int = 2**22,
 ) -> Layout:
@@ -57,7 +60,8 @@ def plan(
 
     Sizes minimise the padded work of a step, by dynamic programming. They depend on ``sizes``
     alone (the whole dataset, whatever the fold); graphs of ``extra`` sizes, made by an
-    augmentation, only need room.
+    augmentation, only need room. Shares follow ``sizes`` too, unless the graphs to be ``trained``
+    on are of other sizes, so that an epoch would take steps that are mostly empty.
     """
     check(len(sizes) > 0, "sizes: an empty list; pass at least one graph")
     check(batch_size >= 1, f"batch_size: {batch_size} must be at least 1")
@@ -69,6 +73,8 @@ def plan(
     chosen = _choose(padded, batch, max_shapes)
     counts = np.bincount(np.searchsorted(chosen, padded), minlength=len(chosen))
     shares = _shares(counts, batch)
+    met = np.searchsorted(chosen, np.minimum(np.asarray(trained, int) + 1, chosen[-1]))
+    shares = _grown(shares, np.bincount(met, minlength=len(chosen)), batch)
     while (shares * chosen**2).sum() > max_pairs and batch > 1:
         batch = max(1, batch // 2)
         shares = _shares(counts, batch)
@@ -81,6 +87,20 @@ def plan(
 
 def _shares(counts: np.ndarray, batch: int) -> np.ndarray:
     return np.maximum(np.ceil(batch * counts / counts.sum() - 1e-9), 1).astype(int)
+
+
+def _grown(shares: np.ndarray, counts: np.ndarray, batch: int) -> np.ndarray:
+    """Shares by which ``counts`` graphs do not take many more steps than batches.
+
+    Where they are changed they are rounded up to few different numbers: the folds of a method then
+    share a program.
+    """
+    steps = -(-counts.sum() // batch)
+    if (-(-counts // shares)).max() <= max(_LONGER * steps, steps + 1):
+        return shares
+    needed = -(-counts // steps)
+    rounded = np.array([count if count < 4 else _round(count) for count in needed])
+    return np.where(needed > shares, np.minimum(rounded, batch), shares)
 
 
 def _choose(padded: np.ndarray, batch: int, max_shapes: int) -> np.ndarray:

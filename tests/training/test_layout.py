@@ -40,6 +40,24 @@ def test_plans_of_folds_and_grown_sets_share_shapes():
     assert larger.sizes[-1] >= max(sizes) + 40
 
 
+def test_shares_follow_a_grown_set_only_where_steps_would_be_empty():
+    rng = np.random.default_rng(0)
+    sizes = rng.integers(5, 60, 300).tolist()
+    plain = layout.plan(sizes, 32)
+    assert layout.plan(sizes, 32, trained=sizes) == plain
+    assert layout.plan(sizes, 32, trained=sizes + sizes[:75]) == plain
+    grown = sizes + 75 * [sizes[0]]
+    followed = layout.plan(sizes, 32, trained=grown)
+    assert followed.sizes == plain.sizes and followed.shares != plain.shares
+
+    def steps(plan):
+        counts = np.bincount(np.searchsorted(plan.sizes, grown), minlength=len(plan.sizes))
+        return (-(-counts // np.array(plan.shares))).max()
+
+    assert steps(followed) <= -(-len(grown) // 32) < steps(plain) / 1.3
+    assert layout.plan(sizes, 32, trained=grown[::-1][:370]) == followed
+
+
 def test_large_graphs_come_in_smaller_batches():
     plan = layout.plan([600] * 64 + [20] * 64, 128, max_pairs=2**22)
     padded = np.array(plan.sizes) + 1
