@@ -296,9 +296,9 @@ def main(values: absl_flags.FlagValues) -> None:
     with flags.usage_errors(values):
         check(len(values.datasets) > 0, "datasets: names none; give at least one")
         check(len(values.backbones) > 0, "backbones: names none; give at least one")
+        out = flags.out_folder(values)
         if values.peer and importlib.util.find_spec("torch_geometric") is None:
             raise InputError("peer: torch_geometric is not installed; install it, or give --nopeer")
-        out = flags.out_folder(values)
     rows = run(
         values.datasets,
         values.backbones,
