@@ -53,7 +53,6 @@ def main(values: absl_flags.FlagValues) -> None:
 
 
 if __name__ == "__main__":
-    taken = [
-        name for name in flags.PROTOCOL if name not in (*flags.METHOD, "refresh_every", "augment")
-    ]
+    given = (*settings.METHOD_OPTIONS, "augment")
+    taken = [name for name in flags.PROTOCOL if name not in given]
     flags.launch(main, [*taken, *flags.FOLDS])
