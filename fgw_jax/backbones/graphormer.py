@@ -194,12 +194,8 @@ class Graphormer(Backbone):
         self, inputs: Batch | Sequence[Batch], extras: Any = None, train: bool = False
     ) -> jax.Array:
         """Representations ``[B, h]``; ``extras``: what :meth:`prepare` gave for each batch."""
-        groups = nodes.as_groups(inputs)
-        if extras is None:
-            extras = [self.prepare(group) for group in groups]
-        elif isinstance(inputs, Batch):
-            extras = [extras]
-        return self.encoder(groups, jax.tree.map(jnp.asarray, list(extras)), train)
+        groups, extras = self.prepared(inputs, extras)
+        return self.encoder(groups, jax.tree.map(jnp.asarray, extras), train)
 
 
 @jax.custom_vjp

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -58,6 +59,13 @@ class Backbone(nn.Module):
         """Representations ``[B, h]``: the virtual nodes after the last layer."""
         raise TypeError(f"{type(self).__name__} does not define encode")
 
+    def prepared(self, inputs: Batch | Sequence[Batch], extras: Any) -> tuple[Any, list[Any]]:
+        """The batches of ``inputs``, and ``extras`` for each of them: given, or made here."""
+        groups = nodes.as_groups(inputs)
+        if extras is None:
+            return groups, [self.prepare(group) for group in groups]
+        return groups, [extras] if isinstance(inputs, Batch) else list(extras)
+
     def classify(self, representations: jax.Array, train: bool = False) -> jax.Array:
         """Logits ``[B, C]`` of representations ``[B, h]``."""
         return self.head(representations, train)
@@ -76,9 +84,25 @@ class MessagePassing(Backbone):
         """A module of ``(rows, affine, adjacency)`` giving new rows before the ReLU."""
         raise TypeError(f"{type(self).__name__} does not define convolution")
 
-    def operator(self, rows: nodes.Nodes) -> nodes.Dense | nodes.Sparse:
-        """What the convolutions multiply by."""
-        return rows.adjacency
+    def operator(self, adjacency: Any) -> Any:
+        """What the convolutions multiply by: the adjacency, dense or sparse, or made of it."""
+        return adjacency
+
+    def prepare(self, batch: Batch) -> nodes.Prepared:
+        """Graphs with their virtual nodes, and what the convolutions multiply by, once for all."""
+        found = nodes.prepare(batch)
+        return dataclasses.replace(found, blocks=self.operator(nodes.Dense(found.blocks)).blocks)
+
+    def rows(self, inputs: Any, extras: Any) -> list[nodes.Nodes]:
+        """Rows of every group of equal padded size, or of a ``jraph.GraphsTuple`` all at once.
+
+        Groups stay apart from layer to layer: the rows of one fit into a core's cache, groups run
+        side by side on several cores, and nothing is put together and cut again.
+        """
+        if isinstance(inputs, jraph.GraphsTuple):
+            rows = nodes.from_jraph(inputs)
+            return [dataclasses.replace(rows, adjacency=self.operator(rows.adjacency))]
+        return [found.nodes() for found in self.prepared(inputs, extras)[1]]
 
     def encode(
         self,
@@ -87,14 +111,13 @@ class MessagePassing(Backbone):
         train: bool = False,
     ) -> jax.Array:
         """Representations ``[B, h]``."""
-        groups = nodes.from_inputs(inputs)
-        operators = [self.operator(group) for group in groups]
+        groups = self.rows(inputs, extras)
         count = jnp.stack([group.mask.sum() for group in groups]).sum()
         rows, affine = [group.features for group in groups], None
         for convolution, norm in zip(self.convolutions, self.norms, strict=True):
             rows = [
-                jax.nn.relu(convolution(r, affine, operator)) * group.mask[:, None]
-                for r, operator, group in zip(rows, operators, groups, strict=True)
+                jax.nn.relu(convolution(r, affine, group.adjacency)) * group.mask[:, None]
+                for r, group in zip(rows, groups, strict=True)
             ]
             affine = norm(rows, count, train)
         scale, shift = affine  # type: ignore[misc]

@@ -15,6 +15,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import jraph
+import numpy as np
 
 from fgw_jax.errors import InputError, check
 from fgw_jax.graphs import Batch
@@ -25,9 +26,9 @@ LARGE = 128
 
 @dataclasses.dataclass(frozen=True)
 class Dense:
-    """Block-diagonal symmetric matrix of equal blocks ``[B, m, m]``."""
+    """Block-diagonal symmetric matrix of equal blocks ``[B, m, m]``, on the host or not."""
 
-    blocks: jax.Array
+    blocks: Any
 
     def apply(self, rows: jax.Array) -> jax.Array:
         """The matrix times rows ``[B m, h]``."""
@@ -36,8 +37,8 @@ class Dense:
 
     def renormalized(self) -> Dense:
         """``D^(-1/2) (A + I) D^(-1/2)`` with ``D`` the degrees of ``A + I``."""
-        blocks = self.blocks + jnp.eye(self.blocks.shape[1], dtype=self.blocks.dtype)
-        scale = jax.lax.rsqrt(blocks.sum(-1))
+        blocks = self.blocks + np.eye(self.blocks.shape[1], dtype=self.blocks.dtype)
+        scale = blocks.sum(-1) ** -0.5
         return Dense(scale[:, :, None] * blocks * scale[:, None, :])
 
 
@@ -84,6 +85,46 @@ class Nodes:
     virtual: jax.Array
 
 
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Prepared:
+    """Graphs of one padded size, the virtual node of each before its ``n = m - 1`` others.
+
+    Attributes:
+        features: ``[B, m, d]``; zero for virtual nodes and padding.
+        mask: ``[B, m]`` floats, 1 for real and virtual nodes, 0 for padding.
+        blocks: ``[B, m, m]`` what rows are multiplied by.
+    """
+
+    features: Any
+    mask: Any
+    blocks: Any
+
+    def nodes(self) -> Nodes:
+        """The graphs as rows."""
+        b, m, d = self.features.shape
+        rows = jnp.asarray(self.features).reshape(b * m, d)
+        mask = jnp.asarray(self.mask).reshape(b * m)
+        return Nodes(rows, mask, Dense(jnp.asarray(self.blocks)), m * jnp.arange(b))
+
+
+def prepare(batch: Batch) -> Prepared:
+    """The graphs of a batch, joined to their virtual nodes; numpy in gives numpy out."""
+    xp: Any = jnp if isinstance(batch.adjacency, jax.Array) else np
+    features = xp.asarray(batch.features)
+    real = xp.asarray(batch.mask).astype(features.dtype)
+    inner = xp.asarray(batch.adjacency, features.dtype) * real[:, :, None] * real[:, None, :]
+    ahead = lambda x, first: xp.concatenate([first, x], 1)  # noqa: E731
+    # A block is [[0, mask], [mask, A]].
+    border = ahead(real, xp.zeros_like(real[:, :1]))
+    block = xp.concatenate([real[:, :, None], inner], 2)
+    return Prepared(
+        ahead(features * real[..., None], xp.zeros_like(features[:, :1])),
+        ahead(real, real.max(1, keepdims=True)),
+        ahead(block, border[:, None, :]),
+    )
+
+
 def flatten(parts: Sequence[jax.Array]) -> jax.Array:
     """Arrays ``[B, m, h]`` as rows ``[M, h]``."""
     return jnp.concatenate([part.reshape(-1, part.shape[-1]) for part in parts])
@@ -102,36 +143,7 @@ def as_groups(inputs: Batch | Sequence[Batch]) -> tuple[Batch, ...]:
     return groups
 
 
-def from_inputs(inputs: Batch | Sequence[Batch] | jraph.GraphsTuple) -> list[Nodes]:
-    """Rows of every group of equal padded size, or of a ``jraph.GraphsTuple`` all at once.
-
-    Groups stay apart from layer to layer: the rows of one fit into a core's cache, groups run
-    side by side on several cores, and nothing is put together and cut again.
-    """
-    if isinstance(inputs, jraph.GraphsTuple):
-        return [_from_jraph(inputs)]
-    return [_from_batch(batch) for batch in as_groups(inputs)]
-
-
-def _from_batch(batch: Batch) -> Nodes:
-    dtype = jnp.result_type(batch.features)
-    real = jnp.asarray(batch.mask).astype(dtype)
-    b, n = real.shape
-    # The virtual node stands first, so that a block is [[0, mask], [mask, A]].
-    inner = jnp.asarray(batch.adjacency, dtype) * real[:, :, None] * real[:, None, :]
-    border = jnp.pad(real, ((0, 0), (1, 0)))
-    block = jnp.pad(inner, ((0, 0), (1, 0), (1, 0)))
-    block = block.at[:, 0, :].set(border).at[:, :, 0].set(border)
-    rows = jnp.asarray(batch.features, dtype) * real[..., None]
-    return Nodes(
-        jnp.pad(rows, ((0, 0), (1, 0), (0, 0))).reshape(b * (n + 1), -1),
-        jnp.concatenate([real.max(1, keepdims=True), real], 1).reshape(-1),
-        Dense(block),
-        (n + 1) * jnp.arange(b),
-    )
-
-
-def _from_jraph(graph: jraph.GraphsTuple) -> Nodes:
+def from_jraph(graph: jraph.GraphsTuple) -> Nodes:
     """Rows of a GraphsTuple as ``Graph.to_jraph`` and ``jraph.batch`` make it.
 
     ``nodes``: features ``[N, d]``, or a dictionary with ``features`` and perhaps ``mask``; without

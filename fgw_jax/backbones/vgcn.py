@@ -11,7 +11,11 @@ from fgw_jax.backbones.model import MessagePassing
 
 
 class GraphConvolution(nn.Module):
-    """``A X W + b`` with ``A`` the renormalised adjacency."""
+    """``A X W + b`` with ``A`` the renormalised adjacency.
+
+    ``A`` meets the narrower of ``X`` and ``X W``. In the first layer that is ``X``: it is no
+    function of the weights, so that there the backward pass has no product with ``A`` at all.
+    """
 
     width: int
 
@@ -24,7 +28,10 @@ class GraphConvolution(nn.Module):
     ) -> jax.Array:
         """New rows ``[M, width]``."""
         bias = self.param("bias", nn.initializers.zeros, (self.width,), real_dtype())
-        return adjacency.apply(Linear(self.width, use_bias=False)(rows, affine)) + bias
+        weigh = Linear(self.width, use_bias=False)
+        if affine is None and rows.shape[-1] <= self.width:
+            return weigh(adjacency.apply(rows)) + bias
+        return adjacency.apply(weigh(rows, affine)) + bias
 
 
 class VGCN(MessagePassing):
@@ -37,6 +44,6 @@ class VGCN(MessagePassing):
         """One graph convolution."""
         return GraphConvolution(self.hidden)
 
-    def operator(self, rows: nodes.Nodes) -> nodes.Dense | nodes.Sparse:
-        """The renormalised adjacency, computed once for all layers."""
-        return rows.adjacency.renormalized()
+    def operator(self, adjacency: nodes.Dense | nodes.Sparse) -> nodes.Dense | nodes.Sparse:
+        """The renormalised adjacency."""
+        return adjacency.renormalized()

@@ -14,8 +14,9 @@ from fgw_jax.backbones.model import MessagePassing
 class Isomorphism(nn.Module):
     """``MLP((1 + eps) x_v + sum_u A_uv x_u)`` with a two-layer ReLU MLP and learnable eps.
 
-    The first linear map commutes with the sum over neighbours and goes first: the sum is then as
-    wide as the layer whatever the features are, and takes a pending batch norm with it.
+    The first linear map commutes with the sum over neighbours. It goes first, and takes a pending
+    batch norm with it, unless the rows are features narrower than the layer: their sum is no
+    function of the weights, and has no backward pass.
     """
 
     width: int
@@ -30,11 +31,15 @@ class Isomorphism(nn.Module):
         """New rows ``[M, width]``."""
         eps = self.param("eps", nn.initializers.zeros, (), real_dtype())
         bias = self.param("bias", nn.initializers.zeros, (self.width,), real_dtype())
-        rows = Linear(self.width, use_bias=False)(rows, affine)
+        weigh = Linear(self.width, use_bias=False)
         # One eps a column, so that its gradient is a sum over rows that vectorises.
         itself = 1 + jnp.broadcast_to(eps, (self.width,))
-        rows = jax.nn.relu(adjacency.apply(rows) + itself * rows + bias)
-        return Linear(self.width)(rows)
+        if affine is None and rows.shape[-1] <= self.width:
+            rows = weigh(adjacency.apply(rows) + itself[: rows.shape[-1]] * rows)
+        else:
+            rows = weigh(rows, affine)
+            rows = adjacency.apply(rows) + itself * rows
+        return Linear(self.width)(jax.nn.relu(rows + bias))
 
 
 class VGIN(MessagePassing):

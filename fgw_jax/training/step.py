@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+from jax.flatten_util import ravel_pytree
 
 from fgw_jax.augment.base import Augmentation
 from fgw_jax.backbones.model import Backbone
@@ -124,10 +125,12 @@ def _epoch(
     def body(step: Any, carry: tuple[Any, ...]) -> tuple[Any, ...]:
         params, stats, opt, total = carry
         rows, real, _ = take(pool, members, program.layout, step, num_steps)
+        # By the tree, then joined: the gradient of cutting a vector adds up one as long a piece.
+        weights = unravel(program.model, rows, params)
         gradient, (stats, loss) = jax.grad(_loss, argnums=1, has_aux=True)(
-            program, params, stats, rows, real, jax.random.fold_in(step_key, step)
+            program, weights, stats, rows, real, jax.random.fold_in(step_key, step)
         )
-        change, opt = update(gradient, opt, params)
+        change, opt = update(ravel_pytree(gradient)[0], opt, params)
         return optax.apply_updates(params, change), stats, opt, total + loss
 
     start = (state.params, state.stats, state.optimizer, jnp.zeros((), state.params.dtype))
@@ -163,7 +166,7 @@ def _epoch(
 
 def _loss(
     program: Program,
-    params: jax.Array,
+    weights: Any,
     stats: Any,
     rows: tuple[Rows, ...],
     real: jax.Array,
@@ -179,7 +182,7 @@ def _loss(
         model.prepare(batch) if augment.per_step else r.extras
         for batch, r in zip(inputs, rows, strict=True)
     ]
-    variables = {"params": unravel(model, rows, params), "batch_stats": stats}
+    variables = {"params": weights, "batch_stats": stats}
     representations, changed = model.apply(
         variables,
         inputs,

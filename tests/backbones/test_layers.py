@@ -23,7 +23,7 @@ def test_linear_has_the_gradients_of_a_product(rows, rng):
 def test_rows_of_a_batch_are_the_renormalised_graph_with_a_virtual_node(rng):
     graph = nx.gnp_random_graph(7, 0.4, seed=1)
     ours = Graph.from_networkx(graph)
-    (rows,) = nodes.from_inputs(Batch.stack([ours], 9))
+    rows = nodes.prepare(Batch.stack([ours], 9)).nodes()
     graph.add_edges_from([("virtual", v) for v in range(7)])
     graph.add_edges_from((v, v) for v in graph)
     order = ["virtual", *range(7)]

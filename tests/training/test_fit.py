@@ -205,7 +205,9 @@ def test_side_by_side_equals_one_after_the_other():
     for key, fold, result in zip(keys, folds(), together, strict=True):
         alone = training.fit(model(), *fold, config=short, key=key)
         for name, curve in alone.curves.items():
-            np.testing.assert_allclose(result.curves[name], curve, rtol=0.02, atol=0.02)
+            # Sums in another order: a graph on the border may change sides.
+            slack = 1.01 / len(fold[1]) if name == "valid_score" else 0.02
+            np.testing.assert_allclose(result.curves[name], curve, rtol=0.02, atol=slack)
 
 
 def test_tuning_takes_the_best_pair_by_validation():
