@@ -87,7 +87,7 @@ def waste(sizes: Sequence[int] | np.ndarray, buckets: Sequence[int], power: floa
 #: Padded sizes of :func:`grid_shapes`; beyond the last one they double. Up to ``SQUARE`` both sides
 #: are padded alike: what an oblong shape would save is less than its compilation takes.
 GRID = (32, 64, 128, 192, 336, 640)
-SQUARE = 192
+SQUARE = 336
 
 
 def grid_size(size: int) -> int:
@@ -108,7 +108,7 @@ def grid_shapes(
 
     So every list drawn from one dataset meets the functions compiled for the first one. The smaller
     side takes the size of the larger, or, of large shapes, a fifth of it where that is enough:
-    graphs of up to 640 nodes meet ten shapes.
+    graphs of up to 640 nodes meet eight shapes.
 
     >>> grid_shapes([20, 30, 600], [31, 60, 90]).shapes
     [(32, 32), (64, 64), (640, 128)]

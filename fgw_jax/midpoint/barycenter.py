@@ -14,6 +14,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.typing import ArrayLike
 
 from fgw_jax.fgw.iteration import Status
@@ -154,10 +155,10 @@ def uniform(size: ArrayLike, padded_size: int) -> jax.Array:
 
 def align(problem: MidpointProblem, solver: Any) -> jax.Array:
     """Plans ``[S, m, m]`` from the main source to every source; to itself the identity."""
-    main, index = problem.main, jnp.arange(problem.num_sources)
-    plans = jax.vmap(lambda i: solver.solve(problem.source_problem(main, i)).plan)(index)
-    own = (index == main)[:, None, None]
-    return jnp.where(own, jnp.diag(problem.weights[main])[None], plans)
+    main = problem.source(problem.main)
+    plan = lambda source: solver.solve(problem.between(main, source)).plan  # noqa: E731
+    own = (jnp.arange(problem.num_sources) == problem.main)[:, None, None]
+    return jnp.where(own, jnp.diag(main.weights)[None], jax.vmap(plan)(problem.sources))
 
 
 @jax.tree_util.register_dataclass
@@ -193,10 +194,10 @@ def paper_start(problem: MidpointProblem, key: Any) -> PaperState:
 def paper_step(problem: MidpointProblem, solver: Any, state: PaperState) -> PaperState:
     """One outer step: plans solved anew, from the solver's own start, then lines 7 and 8."""
 
-    def solve_(i):
-        return solver.solve(problem.transport(state.structure, state.features, i))
+    def solve_(source):
+        return solver.solve(problem.transport(state.structure, state.features, source))
 
-    outs = jax.vmap(solve_)(jnp.arange(problem.num_sources))
+    outs = jax.vmap(solve_)(problem.sources)
     history = state.history.at[state.count].set(outs.value @ problem.ratios)
     structure, features = problem.update(outs.plan)
     if isinstance(solver, Relaxed) and not solver.round and problem.fixed_features is None:
@@ -229,17 +230,19 @@ def paper_finish(problem: MidpointProblem, sources: Graph, state: PaperState) ->
 def warm_loop(problem: MidpointProblem, alignments: jax.Array, solver: Any):
     """A few rounds of descent from the composed plans; the start is kept if it was better."""
     num_rounds = WARM_ROUNDS if max(alignments.shape[1:]) <= LARGE else WARM_ROUNDS // 2
-    plans = descent.feasible(problem, starts.geodesic(problem, alignments), 0)
-    initial = problem.values(*problem.update(plans), plans) @ problem.ratios
+    plans = starts.geodesic(problem, alignments)
+    objective = lambda p: problem.values(*problem.update(p), p) @ problem.ratios  # noqa: E731
+    initial = objective(plans)
     if isinstance(solver, Relaxed):
         ends, later = descent.relaxed_steps(problem, plans, num_rounds, solver.step_size)
         history = jnp.concatenate([initial[None], later])
+        lower = objective(ends) < initial
     else:
         ends, gains = descent.vertex_steps(problem, plans, num_rounds)
-        ends = descent.feasible(problem, ends, 0)
         history = initial - jnp.concatenate([jnp.zeros(1, gains.dtype), jnp.cumsum(gains)])
-    final = problem.values(*problem.update(ends), ends) @ problem.ratios
-    return jnp.where(final < initial, ends, plans), history, jnp.asarray(num_rounds, jnp.int32)
+        lower = gains.sum() > 0
+    plans = descent.feasible(problem, jnp.where(lower, ends, plans), 0)
+    return plans, history, jnp.asarray(num_rounds, jnp.int32)
 
 
 def lower_bound(
@@ -257,19 +260,22 @@ def lower_bound(
     \mathrm{FGW}(G_i, G_j; \pi_{ij})`, which is at least the same sum of minima. A minimum is not
     known, so the least value found stands for it: that of the alignment and that of the glued plan.
     """
-    first, second = jnp.triu_indices(problem.num_sources, 1)
-    inverse = reciprocal(problem.new_weights)
-
-    def pair(i, j):
-        fgw = problem.source_problem(i, j)
-        least = fgw.value((plans[i] * inverse[:, None]).T @ plans[j])
-        if alignments is not None:
-            known = (i == problem.main) | (j == problem.main)
-            plan = jnp.where(i == problem.main, alignments[j], alignments[i].T)
-            least = jnp.where(known, jnp.minimum(least, fgw.value(plan)), least)
-        return problem.ratios[i] * problem.ratios[j] * least
-
-    return jax.vmap(pair)(first, second).sum()
+    first, second = np.triu_indices(problem.num_sources, 1)
+    glued = jnp.einsum(
+        "pkn,k,pkm->pnm", plans[first], reciprocal(problem.new_weights), plans[second]
+    )
+    candidates = [glued]
+    if alignments is not None:
+        # Between two sources of which neither is the main one no alignment is known.
+        onward = (first == problem.main)[:, None, None]
+        back = (second == problem.main)[:, None, None]
+        turned = alignments[first].swapaxes(1, 2)
+        candidates.append(jnp.where(onward, alignments[second], jnp.where(back, turned, glued)))
+    value = lambda one, other, plan: problem.between(one, other).value(plan)  # noqa: E731
+    values = jax.vmap(jax.vmap(value), (None, None, 0))(
+        problem.source(first), problem.source(second), jnp.stack(candidates)
+    )
+    return (problem.ratios[first] * problem.ratios[second]) @ values.min(0)
 
 
 def _describe(problem, sources, plans, alignments, history, count) -> Midpoint:

@@ -26,7 +26,7 @@ from fgw_jax.fgw import linear_program, projections
 from fgw_jax.fgw.conditional_gradient import pivots_per_step
 from fgw_jax.fgw.problem import Problem
 from fgw_jax.fgw.strict import spread_free
-from fgw_jax.midpoint.objective import MidpointProblem, reciprocal
+from fgw_jax.midpoint.objective import MidpointProblem, Source, reciprocal
 
 #: Points of the line search; along a move the objective is a polynomial of degree four.
 RATES = 16
@@ -47,13 +47,11 @@ class Side:
         plan: ``[n, m]`` feasible plan.
         half: ``[n, m]`` plan times the source's structure.
         basis: spanning tree of the vertex the plan last went to.
-        index: position of the source.
     """
 
     plan: Any
     half: Any
     basis: Any
-    index: Any
 
 
 def vertex_steps(
@@ -64,19 +62,21 @@ def vertex_steps(
     Returns the plans and the decrease of the objective in each round, ``[num_rounds]``.
     """
     averages = problem.update(plans)
-    halves = plans @ problem.structures
-    index = jnp.arange(problem.num_sources)
 
-    def side(i, plan, half):
-        gradient, pair = _gradient(problem, averages, i, half)
-        return Side(plan, half, _nearby_vertex(pair, plan, gradient), i)
+    def side(source, plan):
+        half = plan @ source.structure
+        gradient, pair = _gradient(problem, averages, source, half)
+        return Side(plan, half, _nearby_vertex(pair, plan, gradient))
 
-    sides = jax.vmap(side)(index, plans, halves)
+    sides = jax.vmap(side)(problem.sources, plans)
 
     # A scan over sources, not a loop unrolled: one step is compiled, whatever their number.
     def round_(state, _):
+        averages, sides = state
         averages, (sides, gains) = jax.lax.scan(
-            lambda averages, side: _step(problem, averages, side), *state
+            lambda averages, one: _step(problem, averages, *one),
+            averages,
+            (problem.sources, problem.ratios, sides),
         )
         return (averages, sides), gains.sum()
 
@@ -84,27 +84,33 @@ def vertex_steps(
     return sides.plan, gains
 
 
-def _step(problem: MidpointProblem, averages: tuple[jax.Array, jax.Array], side: Side):
+def _step(
+    problem: MidpointProblem,
+    averages: tuple[jax.Array, jax.Array],
+    source: Source,
+    ratio: jax.Array,
+    side: Side,
+):
     """Some pivots on one plan's gradient, then the best point on the way to the vertex."""
     structure, features = averages
-    gradient, pair = _gradient(problem, averages, side.index, side.half)
+    gradient, pair = _gradient(problem, averages, source, side.half)
     prices = linear_program.price(side.basis, gradient)
     num_pivots = min(pivots_per_step(pair.shape), MAX_PIVOTS)
     basis = linear_program.pivot(side.basis, prices, num_pivots)
     move = linear_program.vertex(basis, pair.shape, gradient.dtype) - side.plan
     # Averages at rate t along the move: structure + t first + t^2 second, features + t shift.
-    ratio, inverse = problem.ratios[side.index], reciprocal(problem.new_weights)
+    inverse = reciprocal(problem.new_weights)
     scale = ratio * inverse[:, None] * inverse[None, :]
-    turn = move @ problem.structures[side.index]
+    turn = move @ source.structure
     cross, square = turn @ side.plan.T, turn @ move.T
     first, second = scale * (cross + cross.T), 0.5 * scale * (square + square.T)
-    shift = ratio * inverse[:, None] * (move @ problem.features[side.index])
+    shift = ratio * inverse[:, None] * (move @ source.features)
     rate, gain = _line_search(problem, averages, first, second, shift)
     if problem.fixed_structure is None:
         structure = structure + rate * first + rate**2 * second
     if problem.fixed_features is None:
         features = features + rate * shift
-    side = Side(side.plan + rate * move, side.half + rate * turn, basis, side.index)
+    side = Side(side.plan + rate * move, side.half + rate * turn, basis)
     return (structure, features), (side, gain)
 
 
@@ -126,10 +132,10 @@ def _line_search(problem, averages, first, second, shift) -> tuple[jax.Array, ja
     return rate[best], gain[best]
 
 
-def _gradient(problem: MidpointProblem, averages, i, half) -> tuple[jax.Array, Problem]:
+def _gradient(problem: MidpointProblem, averages, source, half) -> tuple[jax.Array, Problem]:
     """``(1 - alpha) D_i - 4 alpha A pi_i A_i`` ``[n, m]``, zero on padding, and its problem."""
     structure, features = averages
-    pair = problem.transport(structure, features, i)
+    pair = problem.transport(structure, features, source)
     gradient = (1.0 - problem.alpha) * pair.cost - 4.0 * problem.alpha * structure @ half
     alive = (pair.weights1 > 0)[:, None] & (pair.weights2 > 0)[None, :]
     return jnp.where(alive, gradient, 0.0), pair
@@ -157,18 +163,17 @@ def relaxed_steps(
     objective at each round's row half step, ``[num_rounds]``.
     """
     new = problem.new_weights
-    index = jnp.arange(problem.num_sources)
     products = new[None, :, None] * problem.weights[:, None, :]
     logs = projections.safe_log((1.0 - WARM_MIX) * plans + WARM_MIX * products)
 
     def moved(logs, rows, current):
         averages = problem.update(rows)
 
-        def one(i, log_plan, plan):
-            gradient, pair = _gradient(problem, averages, i, plan @ problem.structures[i])
+        def one(source, log_plan, plan):
+            gradient, pair = _gradient(problem, averages, source, plan @ source.structure)
             return log_plan - step_size * spread_free(pair, gradient)
 
-        return jax.vmap(one)(index, logs, current)
+        return jax.vmap(one)(problem.sources, logs, current)
 
     def round_(state, _):
         logs, rows, columns = state

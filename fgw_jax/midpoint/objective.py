@@ -13,7 +13,7 @@ averages (envelope theorem).
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -21,6 +21,20 @@ from jax.typing import ArrayLike
 
 from fgw_jax.fgw.problem import Problem
 from fgw_jax.graphs import Graph
+
+
+class Source(NamedTuple):
+    """A graph as the problem sees it.
+
+    Attributes:
+        structure: ``[m, m]``.
+        features: ``[m, d]``, less the centre.
+        weights: ``[m]``.
+    """
+
+    structure: Any
+    features: Any
+    weights: Any
 
 
 @jax.tree_util.register_dataclass
@@ -60,28 +74,25 @@ class MidpointProblem:
         """Position of the source of largest weight."""
         return jnp.argmax(self.ratios)
 
-    def source_problem(self, i: ArrayLike, j: ArrayLike) -> Problem:
-        """FGW between sources ``i`` and ``j``; the positions may be traced."""
-        return _transport(
-            self.structures[i],
-            self.features[i],
-            self.weights[i],
-            self.structures[j],
-            self.features[j],
-            self.weights[j],
-            self.alpha,
-        )
+    @property
+    def sources(self) -> Source:
+        """All sources, stacked: to be mapped over, which compiles to less than an index does."""
+        return Source(self.structures, self.features, self.weights)
 
-    def transport(self, structure: jax.Array, features: jax.Array, i: ArrayLike) -> Problem:
-        """FGW between a midpoint of this structure and features and source ``i``."""
-        return _transport(
-            structure,
-            features,
-            self.new_weights,
-            self.structures[i],
-            self.features[i],
-            self.weights[i],
-            self.alpha,
+    def source(self, i: Any) -> Source:
+        """Source ``i``, or those of several positions."""
+        return jax.tree.map(lambda x: x[i], self.sources)
+
+    def transport(self, structure: jax.Array, features: jax.Array, source: Source) -> Problem:
+        """FGW between a midpoint of this structure and features and a source."""
+        return self.between(Source(structure, features, self.new_weights), source)
+
+    def between(self, first: Source, second: Source) -> Problem:
+        """FGW between two graphs."""
+        alive = (first.weights > 0)[:, None] & (second.weights > 0)[None, :]
+        cost = jnp.where(alive, squared_distances(first.features, second.features), 0.0)
+        return Problem(
+            first.structure, second.structure, cost, first.weights, second.weights, self.alpha
         )
 
     def update(self, plans: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -120,8 +131,8 @@ class MidpointProblem:
 
     def values(self, structure: jax.Array, features: jax.Array, plans: jax.Array) -> jax.Array:
         """FGW to each source, ``[S]``, as in Eq. 1 at its own plan."""
-        value = lambda i, plan: self.transport(structure, features, i).value(plan)  # noqa: E731
-        return jax.vmap(value)(jnp.arange(self.num_sources), plans)
+        value = lambda s, plan: self.transport(structure, features, s).value(plan)  # noqa: E731
+        return jax.vmap(value)(self.sources, plans)
 
 
 def problem_of(
@@ -165,8 +176,3 @@ def reciprocal(weights: jax.Array) -> jax.Array:
     """1 / weights, zero where the weight is zero."""
     positive = weights > 0
     return jnp.where(positive, 1.0 / jnp.where(positive, weights, 1.0), 0.0)
-
-
-def _transport(a1, x1, w1, a2, x2, w2, alpha) -> Problem:
-    alive = (w1 > 0)[:, None] & (w2 > 0)[None, :]
-    return Problem(a1, a2, jnp.where(alive, squared_distances(x1, x2), 0.0), w1, w2, alpha)

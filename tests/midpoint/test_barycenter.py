@@ -84,7 +84,8 @@ def test_the_bound_is_that_of_the_alignment_where_it_is_the_better_plan(pair, la
     alignments = jax.jit(lambda p: barycenter.align(p, Relaxed(round=True)))(problem)
     product = problem.new_weights[None, :, None] * problem.weights[:, None, :]
     main = int(problem.main)
-    least = problem.source_problem(main, 1 - main).value(alignments[1 - main])
-    assert least < problem.source_problem(0, 1).value(problem.source_problem(0, 1).product)
+    least = problem.between(*map(problem.source, (main, 1 - main))).value(alignments[1 - main])
+    both = problem.between(problem.source(0), problem.source(1))
+    assert least < both.value(both.product)
     found = barycenter.lower_bound(problem, product, alignments)
     np.testing.assert_allclose(found, lam * (1 - lam) * least, rtol=1e-5)

@@ -48,7 +48,7 @@ def test_gradients_are_those_of_the_objective(problem):
     averages = problem.update(plans)
     for i, ratio in enumerate(RATIOS):
         half = plans[i] @ problem.structures[i]
-        gradient, _ = descent._gradient(problem, averages, i, half)
+        gradient, _ = descent._gradient(problem, averages, problem.source(i), half)
         # Along a move that keeps the marginals, the envelope theorem gives the slope.
         move = random_plans(problem, 1)[i] - plans[i]
         slope = jax.jvp(
