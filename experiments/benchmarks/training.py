@@ -93,7 +93,7 @@ def products(data: Dataset, backbone: str, batch_size: int, seed: int, width: in
     plan = layout.plan([graph.num_nodes for graph in data.graphs], batch_size)
     rng = np.random.default_rng(seed)
     draw = lambda *shape: jnp.asarray(rng.normal(size=shape), jnp.float32)  # noqa: E731
-    shapes = [(share, size + 1) for share, size in zip(plan.shares, plan.sizes, strict=True)]
+    shapes = list(zip(plan.shares, plan.sizes, strict=True))
     rows = [draw(b * m, width) for b, m in shapes]
     dense = [(b, m) for b, m in shapes if not nodes.mostly_empty(b, m)]
     blocks, stacked = [draw(b, m, m) for b, m in dense], [draw(b, m, width) for b, m in dense]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import flax.linen as nn
 import jax
@@ -13,7 +13,7 @@ import jraph
 
 from fgw_jax.backbones import nodes
 from fgw_jax.backbones.layers import BatchNorm, Head
-from fgw_jax.graphs import Batch
+from fgw_jax.graphs import Batch, Graph
 
 
 class Backbone(nn.Module):
@@ -51,9 +51,16 @@ class Backbone(nn.Module):
         """Logits ``[B, C]``."""
         return self.classify(self.encode(inputs, extras, train), train)
 
+    #: whether several graphs may share a block, by :meth:`pack`
+    packs: ClassVar[bool] = False
+
     def prepare(self, batch: Batch) -> Any:
         """What to derive from a batch once and hand to :meth:`encode` as one of ``extras``."""
         return None
+
+    def pack(self, blocks: Sequence[Sequence[Graph]], size: int, slots: int) -> Any:
+        """The same of unpadded graphs, up to ``slots`` of them in a block of ``size`` rows."""
+        raise TypeError(f"{type(self).__name__} does not define pack")
 
     def encode(self, inputs: Any, extras: Any = None, train: bool = False) -> jax.Array:
         """Representations ``[B, h]``: the virtual nodes after the last layer."""
@@ -74,6 +81,8 @@ class Backbone(nn.Module):
 class MessagePassing(Backbone):
     """Layers of convolution, ReLU and batch norm on graphs with a virtual node."""
 
+    packs: ClassVar[bool] = True
+
     def setup(self) -> None:
         """Convolutions and norms, one a layer."""
         super().setup()
@@ -90,7 +99,13 @@ class MessagePassing(Backbone):
 
     def prepare(self, batch: Batch) -> nodes.Prepared:
         """Graphs with their virtual nodes, and what the convolutions multiply by, once for all."""
-        found = nodes.prepare(batch)
+        return self._operating(nodes.prepare(batch))
+
+    def pack(self, blocks: Sequence[Sequence[Graph]], size: int, slots: int) -> nodes.Prepared:
+        """Several graphs in a block; :meth:`encode` then looks at ``extras`` alone."""
+        return self._operating(nodes.pack(blocks, size, slots))
+
+    def _operating(self, found: nodes.Prepared) -> nodes.Prepared:
         return dataclasses.replace(found, blocks=self.operator(nodes.Dense(found.blocks)).blocks)
 
     def rows(self, inputs: Any, extras: Any) -> list[nodes.Nodes]:
@@ -102,7 +117,9 @@ class MessagePassing(Backbone):
         if isinstance(inputs, jraph.GraphsTuple):
             rows = nodes.from_jraph(inputs)
             return [dataclasses.replace(rows, adjacency=self.operator(rows.adjacency))]
-        return [found.nodes() for found in self.prepared(inputs, extras)[1]]
+        if extras is None or isinstance(inputs, Batch):
+            extras = self.prepared(inputs, extras)[1]
+        return [found.nodes() for found in extras]
 
     def encode(
         self,

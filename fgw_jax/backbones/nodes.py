@@ -18,7 +18,7 @@ import jraph
 import numpy as np
 
 from fgw_jax.errors import InputError, check
-from fgw_jax.graphs import Batch
+from fgw_jax.graphs import Batch, Graph
 
 #: nodes from which an empty slot is worth a look before it is multiplied
 LARGE = 128
@@ -88,24 +88,27 @@ class Nodes:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Prepared:
-    """Graphs of one padded size, the virtual node of each before its ``n = m - 1`` others.
+    """Blocks of m rows, each of one graph or of several; virtual nodes stand before the others.
 
     Attributes:
         features: ``[B, m, d]``; zero for virtual nodes and padding.
         mask: ``[B, m]`` floats, 1 for real and virtual nodes, 0 for padding.
         blocks: ``[B, m, m]`` what rows are multiplied by.
+        virtual: ``[B, s]`` rows of the virtual nodes in their block; 0 for slots without a graph.
     """
 
     features: Any
     mask: Any
     blocks: Any
+    virtual: Any
 
     def nodes(self) -> Nodes:
         """The graphs as rows."""
         b, m, d = self.features.shape
         rows = jnp.asarray(self.features).reshape(b * m, d)
         mask = jnp.asarray(self.mask).reshape(b * m)
-        return Nodes(rows, mask, Dense(jnp.asarray(self.blocks)), m * jnp.arange(b))
+        virtual = (m * jnp.arange(b)[:, None] + self.virtual).reshape(-1)
+        return Nodes(rows, mask, Dense(jnp.asarray(self.blocks)), virtual)
 
 
 def prepare(batch: Batch) -> Prepared:
@@ -122,7 +125,26 @@ def prepare(batch: Batch) -> Prepared:
         ahead(features * real[..., None], xp.zeros_like(features[:, :1])),
         ahead(real, real.max(1, keepdims=True)),
         ahead(block, border[:, None, :]),
+        xp.zeros((len(real), 1), np.int32),
     )
+
+
+def pack(blocks: Sequence[Sequence[Graph]], size: int, slots: int) -> Prepared:
+    """Unpadded graphs, up to ``slots`` in a block of ``size`` rows, each with its virtual node."""
+    first = blocks[0][0].features
+    shape, dtype = (len(blocks), size), np.asarray(first).dtype
+    features = np.zeros((*shape, first.shape[1]), dtype)
+    mask, adjacency = np.zeros(shape, dtype), np.zeros((*shape, size), dtype)
+    virtual = np.zeros((len(blocks), slots), np.int32)
+    for b, graphs in enumerate(blocks):
+        start = 0
+        for slot, graph in enumerate(graphs):
+            stop = start + 1 + graph.num_nodes
+            own = slice(start + 1, stop)
+            features[b, own], adjacency[b, own, own] = graph.features, graph.adjacency
+            adjacency[b, start, own] = adjacency[b, own, start] = 1
+            mask[b, start:stop], virtual[b, slot], start = 1, start, stop
+    return Prepared(features, mask, adjacency, virtual)
 
 
 def flatten(parts: Sequence[jax.Array]) -> jax.Array:

@@ -50,16 +50,20 @@ class Folds:
         # every fold of a dataset comes to the same plan. Other graphs only need room, unless there
         # are so many of a size that the shares must follow them.
         sizes = _sizes([part for part in self.folds[0] if part is not None])
+        # Steps of one size, where whole batches would leave a rest for the last.
+        count = len(self.folds[0][0])
+        steps = -(-count // self.config.batch_size)
         self.plan = layout.plan(
             sizes,
-            self.config.batch_size,
+            -(-count // steps),
             extra=[n for n in _sizes([*grown, *valid, *test]) if n > max(sizes)],
             trained=_sizes(grown[:1]),
             max_shapes=self.config.max_shapes,
             max_pairs=self.config.max_pairs,
+            slots=layout.SLOTS if self.model.packs and not self.augment.per_step else 1,
         )
         parts = [(data.graphs, data.soft_labels()) for data in (*grown, *valid, *test)]
-        self.pool, members = layout.build(self.plan, parts, self.model.prepare)
+        self.pool, members = layout.build(self.plan, parts, self.model)
         count = len(self.folds)
         self.train, self.valid = members[:count], members[count : 2 * count]
         self.test, self.drawn = members[2 * count :], number

@@ -1,50 +1,65 @@
-"""How graphs lie on the device: a pool of padded rows, and which of them a step takes.
+"""How graphs lie on the device: a pool of blocks of rows, and which of them a step takes.
 
-Graphs are kept by padded size. Every step takes a share of each size, in proportion to how many
-there are, so that a batch looks like the dataset while its shapes stay the same from step to step:
-a batch is drawn stratified by size, where a plain shuffle would let the sizes vary. Which rows
-train or validate is a list of positions, so that folds, and sets grown by an augmentation,
-meet one compiled program.
+A block is a fixed number of rows that hold the nodes of one graph, or of several where the backbone
+can tell them apart: small graphs share a block, and fill what a large one leaves of its own, so
+that hardly a row is padding. Every step takes a share of each kind of block, in proportion to how
+many there are: a batch looks like the dataset while its shapes stay the same from step to step. It
+is drawn stratified by size, where a plain shuffle would let the sizes vary, and graphs of one block
+stay together. Which blocks train or validate is a list of positions, so that folds, and sets grown
+by an augmentation, meet one compiled program.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from fgw_jax.backbones.model import Backbone
 from fgw_jax.errors import check
 from fgw_jax.graphs import Batch, Graph
 
-#: work of a padded graph of m nodes, virtual node included: m^2 + _ROW m (adjacency, weights)
+#: work of a block of m rows: m^2 + _ROW m (adjacency, weights)
 _ROW = 200.0
-#: work of one more padded size in every step, in the same unit, as measured: small sets want few
+#: work of one more kind of block in every step, in the same unit, as measured: small sets want few
 _SHAPE = 10_000.0
 #: how much longer than its batches an epoch may get before the shares follow a grown set
 _LONGER = 1.3
 #: rows kept free for graphs an augmentation may add
 _SPARE = 1.3
+#: most graphs in a block that several share
+SLOTS = 8
+#: rows of the smallest blocks that several graphs may share; further kinds double
+_BASES = (32, 48, 64, 96, 128)
 
 
 @dataclasses.dataclass(frozen=True)
 class Layout:
-    """Padded sizes of a dataset (real nodes), rows of each a step takes, and rows kept of each.
+    """Kinds of blocks, the smallest first.
 
-    The last row of every size is left empty: slots of a step that have no graph take it.
+    The last block kept of every kind is left empty: where a step has no other it takes that one.
+
+    Attributes:
+        sizes: rows of a block, virtual nodes included.
+        shares: blocks of each kind a step takes.
+        rows: blocks of each kind kept on the device.
+        batch_size: graphs of a step.
+        slots: most graphs in a block.
     """
 
     sizes: tuple[int, ...]
     shares: tuple[int, ...]
     rows: tuple[int, ...]
     batch_size: int
+    slots: int = 1
 
-    def place(self, graphs: Sequence[Graph]) -> np.ndarray:
-        """``[N]`` number of the padded size of each graph."""
-        return np.searchsorted(self.sizes, [graph.num_nodes for graph in graphs])
+    def place(self, graphs: Sequence[Graph]) -> list[tuple[int, list[int]]]:
+        """Blocks that hold the graphs: the kind of each, and its graphs by number."""
+        return _pack([graph.num_nodes + 1 for graph in graphs], self.sizes, self.slots)
 
 
 def plan(
@@ -55,47 +70,73 @@ def plan(
     trained: Sequence[int] = (),
     max_shapes: int = 7,
     max_pairs: int = 2**22,
+    slots: int = 1,
 ) -> Layout:
-    """Choose padded sizes and shares for graphs of the given ``sizes``.
+    """Choose kinds of blocks and their shares for graphs of the given ``sizes``.
 
-    Sizes minimise the padded work of a step, by dynamic programming. They depend on ``sizes``
-    alone (the whole dataset, whatever the fold); graphs of ``extra`` sizes, made by an
-    augmentation, only need room. Shares follow ``sizes`` too, unless the graphs to be ``trained``
-    on are of other sizes, so that an epoch would take steps that are mostly empty.
+    Kinds minimise the work of a step. They depend on ``sizes`` alone (the whole dataset, whatever
+    the fold); graphs of ``extra`` sizes, made by an augmentation, only need room. Shares follow
+    ``sizes`` too, unless the graphs to be ``trained`` on are of other sizes, so that an epoch would
+    take steps that are mostly empty.
     """
     check(len(sizes) > 0, "sizes: an empty list; pass at least one graph")
     check(batch_size >= 1, f"batch_size: {batch_size} must be at least 1")
-    # With the virtual node a padded graph has a multiple of four rows.
-    padded = -(-(np.asarray(sizes) + 1) // 4) * 4
-    more = -(-(np.asarray(extra, int) + 1) // 4) * 4
-    padded = np.concatenate([padded, more[more > padded.max()]])
-    batch = min(batch_size, len(padded))
-    chosen = _choose(padded, batch, max_shapes)
-    counts = np.bincount(np.searchsorted(chosen, padded), minlength=len(chosen))
-    shares = _shares(counts, batch)
-    met = np.searchsorted(chosen, np.minimum(np.asarray(trained, int) + 1, chosen[-1]))
-    shares = _grown(shares, np.bincount(met, minlength=len(chosen)), batch)
+    own, more = np.asarray(sizes, int) + 1, np.asarray(extra, int) + 1
+    own = np.concatenate([own, more[more > own.max()]])
+    batch = min(batch_size, len(own))
+    choose = _choose if slots == 1 else _ladder
+    chosen = choose(-(-own // 4) * 4, batch, max_shapes, slots)
+    count = lambda rows: _count(np.minimum(rows, chosen[-1]), chosen, slots)  # noqa: E731
+    counts = count(own)
+    shares = _shares(counts, batch / len(own))
+    steps = -(-len(trained) // batch)
+    shares = _grown(shares, count(np.asarray(trained, int) + 1), steps, batch)
     while (shares * chosen**2).sum() > max_pairs and batch > 1:
         batch = max(1, batch // 2)
-        shares = _shares(counts, batch)
-    needed = counts + np.bincount(np.searchsorted(chosen, more), minlength=len(chosen))
+        shares = _shares(counts, batch / len(own))
+    needed = counts + count(more)
     rows = [max(_round(_SPARE * c), _round(n + 1)) for c, n in zip(counts, needed, strict=True)]
-    return Layout(
-        tuple(int(m) - 1 for m in chosen), tuple(int(s) for s in shares), tuple(rows), batch
-    )
+    whole = lambda values: tuple(int(value) for value in values)  # noqa: E731
+    return Layout(whole(chosen), whole(shares), tuple(rows), batch, slots)
 
 
-def _shares(counts: np.ndarray, batch: int) -> np.ndarray:
-    return np.maximum(np.ceil(batch * counts / counts.sum() - 1e-9), 1).astype(int)
+def _pack(rows: Any, sizes: Any, slots: int) -> list[tuple[int, list[int]]]:
+    """Graphs into blocks, the largest first, each where it leaves the least room (best fit)."""
+    rows, sizes = np.asarray(rows, int), np.asarray(sizes)
+    blocks: list[tuple[int, list[int]]] = []
+    open_: list[list[int]] = [[] for _ in range(int(sizes[-1]) + 1)]  # blocks by the room they have
+    for graph in np.argsort(-rows, kind="stable").tolist():
+        wanted = int(rows[graph])
+        room = next((r for r in range(wanted, len(open_)) if open_[r]), None)
+        if room is None:
+            kind = int(np.searchsorted(sizes, wanted))
+            room, block = int(sizes[kind]), len(blocks)
+            blocks.append((kind, []))
+        else:
+            block = open_[room].pop()
+        blocks[block][1].append(graph)
+        if len(blocks[block][1]) < slots:
+            open_[room - wanted].append(block)
+    return sorted(blocks, key=lambda block: (block[0], block[1][0]))
 
 
-def _grown(shares: np.ndarray, counts: np.ndarray, batch: int) -> np.ndarray:
-    """Shares by which ``counts`` graphs do not take many more steps than batches.
+def _count(rows: np.ndarray, sizes: np.ndarray, slots: int) -> np.ndarray:
+    """How many blocks of each kind hold graphs of so many rows."""
+    kinds = [kind for kind, _ in _pack(rows, sizes, slots)]
+    return np.bincount(np.asarray(kinds, int), minlength=len(sizes))
+
+
+def _shares(counts: np.ndarray, batch: float) -> np.ndarray:
+    """Blocks of a step that takes the fraction ``batch`` of all."""
+    return np.maximum(np.ceil(batch * counts - 1e-9), 1).astype(int)
+
+
+def _grown(shares: np.ndarray, counts: np.ndarray, steps: int, batch: int) -> np.ndarray:
+    """Shares by which ``counts`` blocks do not take many more than so many steps.
 
     Where they are changed they are rounded up to few different numbers: the folds of a method then
     share a program.
     """
-    steps = -(-counts.sum() // batch)
     if (-(-counts // shares)).max() <= max(_LONGER * steps, steps + 1):
         return shares
     needed = -(-counts // steps)
@@ -103,8 +144,21 @@ def _grown(shares: np.ndarray, counts: np.ndarray, batch: int) -> np.ndarray:
     return np.where(needed > shares, np.minimum(rounded, batch), shares)
 
 
-def _choose(padded: np.ndarray, batch: int, max_shapes: int) -> np.ndarray:
-    """Sizes that minimise the work of a step; exact, by dynamic programming over distinct sizes."""
+def _ladder(rows: np.ndarray, batch: int, max_shapes: int, slots: int) -> np.ndarray:
+    """Sizes that double, up to the largest graph; of several ladders the one of least work."""
+    best, least = rows.max(keepdims=True), np.inf
+    for base in _BASES:
+        steps = base * 2 ** np.arange(max_shapes)
+        sizes = np.append(steps[steps < rows.max()], max(rows.max(), base))[-max_shapes:]
+        share = _shares(_count(rows, sizes, slots), batch / len(rows))
+        work = (share * (sizes**2 + _ROW * sizes) + _SHAPE).sum()
+        if work < least:
+            best, least = sizes, work
+    return best
+
+
+def _choose(padded: np.ndarray, batch: int, max_shapes: int, slots: int) -> np.ndarray:
+    """Sizes of least work where a graph has a block for itself, by dynamic programming."""
     distinct, counts = np.unique(padded, return_counts=True)
     total = np.concatenate([[0], np.cumsum(counts)])
     number = np.maximum(total[1:, None] - total[None, :], 0)
@@ -139,64 +193,70 @@ def _round(count: float) -> int:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Rows:
-    """R graphs of one padded size: ``batch``, ``labels`` ``[R, C]``, the model's ``extras``."""
+    """R blocks of one kind with up to s graphs each.
 
-    batch: Batch
+    Attributes:
+        batch: the graphs, padded, where each has a block for itself; otherwise ``None``.
+        labels: ``[R, s, C]``.
+        filled: ``[R, s]`` which slots hold a graph.
+        extras: what the model derives from the blocks.
+    """
+
+    batch: Any
     labels: Any
+    filled: Any
     extras: Any
 
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Members:
-    """Rows that belong to a set: for each padded size ``positions`` ``[R]`` and their ``count``."""
+    """Blocks of a set: of each kind ``positions`` ``[R]`` and their ``counts``; graphs in all."""
 
     positions: tuple[Any, ...]
     counts: tuple[Any, ...]
+    num_graphs: Any
 
     def num_steps(self, layout: Layout) -> jax.Array:
         """Steps that take every graph once."""
-        total = sum(self.counts)
-        needed = [-(-c // s) for c, s in zip(self.counts, layout.shares, strict=True)]
-        steps = -(-total // layout.batch_size)
-        for other in needed:
-            steps = jnp.maximum(steps, other)
+        steps = -(-self.num_graphs // layout.batch_size)
+        for count, share in zip(self.counts, layout.shares, strict=True):
+            steps = jnp.maximum(steps, -(-count // share))
         return steps
 
     def shuffled(self, key: jax.Array) -> Members:
-        """The same rows in random order."""
+        """The same blocks in random order."""
         out = []
         for i, (rows, count) in enumerate(zip(self.positions, self.counts, strict=True)):
             draws = jax.random.uniform(jax.random.fold_in(key, i), rows.shape)
             out.append(rows[jnp.argsort(jnp.where(jnp.arange(len(rows)) < count, draws, 2.0))])
-        return Members(tuple(out), self.counts)
+        return dataclasses.replace(self, positions=tuple(out))
 
 
 def build(
-    layout: Layout, sets: Sequence[tuple[Sequence[Graph], np.ndarray]], prepare: Callable[..., Any]
+    layout: Layout, sets: Sequence[tuple[Sequence[Graph], np.ndarray]], model: Backbone
 ) -> tuple[tuple[Rows, ...], list[Members]]:
     """The pool of all graphs of some sets of ``(graphs, soft labels)``, and the members of each.
 
-    ``prepare`` is the model's: what it derives from a batch of graphs, once.
-    A graph that is in several sets with the same label takes one row.
+    A block that several sets have in common, with the same labels, is kept once.
     """
     places: list[dict[Any, int]] = [{} for _ in layout.sizes]
-    kept: list[list[tuple[Graph, np.ndarray]]] = [[] for _ in layout.sizes]
+    kept: list[list[list[tuple[Graph, np.ndarray]]]] = [[] for _ in layout.sizes]
     members = []
     for graphs, labels in sets:
         found: list[list[int]] = [[] for _ in layout.sizes]
-        for graph, label, k in zip(graphs, labels, layout.place(graphs), strict=True):
-            name = (id(graph), label.tobytes())
-            if name not in places[k]:
-                places[k][name] = len(kept[k])
-                kept[k].append((graph, label))
-            found[k].append(places[k][name])
+        for kind, block in layout.place(graphs):
+            name = tuple((id(graphs[i]), labels[i].tobytes()) for i in block)
+            if name not in places[kind]:
+                places[kind][name] = len(kept[kind])
+                kept[kind].append([(graphs[i], labels[i]) for i in block])
+            found[kind].append(places[kind][name])
         members.append(found)
     rows = [max(r, _round(len(g) + 1)) for r, g in zip(layout.rows, kept, strict=True)]
     width, classes = sets[0][0][0].features.shape[1], sets[0][1].shape[1]
     pool = tuple(
-        _stack(graphs, size, r, width, classes, prepare)
-        for graphs, size, r in zip(kept, layout.sizes, rows, strict=True)
+        _stack(blocks, size, r, layout.slots, width, classes, model)
+        for blocks, size, r in zip(kept, layout.sizes, rows, strict=True)
     )
     return pool, [
         Members(
@@ -205,55 +265,69 @@ def build(
                 for f, r in zip(found, rows, strict=True)
             ),
             tuple(jnp.asarray(len(f), jnp.int32) for f in found),
+            jnp.asarray(len(graphs), jnp.int32),
         )
-        for found in members
+        for found, (graphs, _) in zip(members, sets, strict=True)
     ]
 
 
 def _stack(
-    graphs: list[tuple[Graph, np.ndarray]],
+    blocks: list[list[tuple[Graph, np.ndarray]]],
     size: int,
     rows: int,
+    slots: int,
     width: int,
     classes: int,
-    prepare: Callable[..., Any],
+    model: Backbone,
 ) -> Rows:
-    """Graphs and empty rows, padded to one size, on the device."""
-    empty = Graph.from_adjacency(np.zeros((1, 1)), np.zeros((1, width))).pad(size)
-    batch = Batch.stack([graph.unpad() for graph, _ in graphs] or [empty], size)
-    missing = rows - len(graphs)
-    extras = prepare(batch)
-    if not graphs:
+    """Blocks and empty ones of one size, on the device."""
+    empty = Graph.from_adjacency(np.zeros((1, 1)), np.zeros((1, width)))
+    graphs = [[graph.unpad() for graph, _ in block] for block in blocks] or [[empty]]
+    batch = None
+    if slots == 1:
+        batch = Batch.stack([graph for (graph,) in graphs], size - 1)
+        extras = model.prepare(batch)
+    else:
+        extras = model.pack(graphs, size, slots)
+    if not blocks:
         batch, extras = jax.tree.map(lambda x: x[:0], (batch, extras))
-    labels = np.zeros((rows, classes), batch.features.dtype)
-    if graphs:
-        labels[: len(graphs)] = [label for _, label in graphs]
+    labels = np.zeros((rows, slots, classes), np.asarray(graphs[0][0].features).dtype)
+    filled = np.zeros((rows, slots), bool)
+    for i, block in enumerate(blocks):
+        labels[i, : len(block)] = [label for _, label in block]
+        filled[i, : len(block)] = True
+    missing = rows - len(blocks)
     fill = lambda x: jnp.asarray(np.pad(x, [(0, missing)] + [(0, 0)] * (x.ndim - 1)))  # noqa: E731
     padded, extras = jax.tree.map(fill, (batch, extras))
-    if np.array_equal(batch.structure, batch.adjacency):  # one array on the device for both
+    if batch is not None and np.array_equal(batch.structure, batch.adjacency):
+        # one array on the device for both
         padded = dataclasses.replace(padded, structure=padded.adjacency)
-    return Rows(padded, jnp.asarray(labels), extras)
+    return Rows(padded, jnp.asarray(labels), jnp.asarray(filled), extras)
 
 
 def take(
     pool: tuple[Rows, ...], members: Members, layout: Layout, step: Any, num_steps: Any
-) -> tuple[tuple[Rows, ...], jax.Array, list[jax.Array]]:
-    """Rows of one step, ``[B]`` which slots hold a graph, and the first slot's place in each set.
+) -> tuple[tuple[Rows, ...], list[jax.Array]]:
+    """Blocks of one step, and the place of the first in each set; empty blocks fill the shares.
 
-    Step s of S takes the graphs from floor(s N / S) to floor((s + 1) N / S) of each size.
+    Step s of S takes the blocks from floor(s N / S) to floor((s + 1) N / S) of each kind.
     """
-    out, real, starts = [], [], []
+    out, starts = [], []
     for rows, positions, count, share in zip(
         pool, members.positions, members.counts, layout.shares, strict=True
     ):
         each, rest = count // num_steps, count % num_steps
         start = step * each + jnp.minimum(step, rest)
         end = start + each + (step < rest)
-        slots = start + jnp.arange(share)
-        here = slots < end
+        places = start + jnp.arange(share)
         last = len(positions) - 1
-        chosen = jnp.where(here, positions[jnp.minimum(slots, last)], last)
+        chosen = jnp.where(places < end, positions[jnp.minimum(places, last)], len(rows.filled) - 1)
         out.append(jax.tree.map(lambda x, i=chosen: x[i], rows))
-        real.append(here)
         starts.append(start)
-    return tuple(out), jnp.concatenate(real), starts
+    return tuple(out), starts
+
+
+def in_slots(rows: Sequence[Rows]) -> tuple[jax.Array, jax.Array]:
+    """Labels ``[B, C]`` of the slots of some blocks, kind after kind; ``[B]`` which are used."""
+    labels = [r.labels.reshape(-1, r.labels.shape[-1]) for r in rows]
+    return jnp.concatenate(labels), jnp.concatenate([r.filled.reshape(-1) for r in rows])

@@ -138,7 +138,7 @@ def predict(
 ) -> np.ndarray:
     """Logits ``[N, C]`` of a dataset, in its order."""
     plan = layout.plan([graph.num_nodes for graph in data.graphs], batch_size)
-    pool, (members,) = layout.build(plan, [(data.graphs, data.soft_labels())], model.prepare)
+    pool, (members,) = layout.build(plan, [(data.graphs, data.soft_labels())], model)
     params = jax.flatten_util.ravel_pytree(variables["params"])[0]
     stats = variables.get("batch_stats", {})
     logits, _, real = step.predict(model, plan, params, stats, pool, members)
@@ -146,9 +146,9 @@ def predict(
 
 
 def _restore_order(plan: layout.Layout, data: Dataset, rows: np.ndarray) -> np.ndarray:
-    """Rows that come size after size, put back in the order of the dataset."""
+    """Rows that come block after block, put back in the order of the dataset."""
     out = np.empty_like(rows)
-    out[np.argsort(plan.place(data.graphs), kind="stable")] = rows
+    out[[graph for _, block in plan.place(data.graphs) for graph in block]] = rows
     return out
 
 

@@ -16,7 +16,7 @@ from fgw_jax.augment.base import Augmentation
 from fgw_jax.backbones.model import Backbone
 from fgw_jax.training import metrics
 from fgw_jax.training.config import Numbers
-from fgw_jax.training.layout import Layout, Members, Rows, take
+from fgw_jax.training.layout import Layout, Members, Rows, in_slots, take
 from fgw_jax.training.state import State, optimizer, unravel
 
 #: most epochs of one compiled call; the curves of a call are this long
@@ -78,33 +78,37 @@ def predict(
     pool: tuple[Rows, ...],
     members: Members,
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """Logits and labels ``[R, C]`` of the members, size after size; ``[R]`` which rows count."""
+    """Logits and labels ``[R, C]`` of the members, kind after kind; ``[R]`` which rows count."""
     variables = {"params": unravel(model, pool, params), "batch_stats": stats}
-    num_steps = members.num_steps(layout)
+    num_steps, slots = members.num_steps(layout), layout.slots
     lengths = [
         len(rows) + share for rows, share in zip(members.positions, layout.shares, strict=True)
     ]
-    start = tuple(jnp.zeros((length, model.num_classes), params.dtype) for length in lengths)
+    shape = (slots, model.num_classes)
+    start = tuple(jnp.zeros((length, *shape), params.dtype) for length in lengths)
 
     def body(step: Any, found: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
-        rows, _, starts = take(pool, members, layout, step, num_steps)
+        rows, starts = take(pool, members, layout, step, num_steps)
         inputs, extras = [r.batch for r in rows], [r.extras for r in rows]
         logits: Any = model.apply(variables, inputs, extras)
-        # Empty slots write past the end of their step; the next step writes over them.
-        parts = jnp.split(logits, np.cumsum(layout.shares)[:-1])
+        # Empty blocks write past the end of their step; the next step writes over them.
+        parts = jnp.split(logits.reshape(-1, *shape), np.cumsum(layout.shares)[:-1])
         return tuple(
-            jax.lax.dynamic_update_slice(f, part, (at, jnp.zeros_like(at)))
+            jax.lax.dynamic_update_slice_in_dim(f, part, at, 0)
             for f, part, at in zip(found, parts, starts, strict=True)
         )
 
     found = jax.lax.fori_loop(0, num_steps, body, start)
-    found = [f[: len(rows)] for f, rows in zip(found, members.positions, strict=True)]
-    labels = [rows.labels[at] for rows, at in zip(pool, members.positions, strict=True)]
-    counts = [
-        jnp.arange(len(rows)) < count
-        for rows, count in zip(members.positions, members.counts, strict=True)
+    logits = [
+        f[: len(rows)].reshape(-1, model.num_classes)
+        for f, rows in zip(found, members.positions, strict=True)
     ]
-    return jnp.concatenate(found), jnp.concatenate(labels), jnp.concatenate(counts)
+    whole = [
+        jax.tree.map(lambda x, at=at: x[at], rows)
+        for rows, at in zip(pool, members.positions, strict=True)
+    ]
+    labels, real = in_slots(whole)
+    return jnp.concatenate(logits), labels, real
 
 
 def _epoch(
@@ -124,11 +128,11 @@ def _epoch(
 
     def body(step: Any, carry: tuple[Any, ...]) -> tuple[Any, ...]:
         params, stats, opt, total = carry
-        rows, real, _ = take(pool, members, program.layout, step, num_steps)
+        rows, _ = take(pool, members, program.layout, step, num_steps)
         # By the tree, then joined: the gradient of cutting a vector adds up one as long a piece.
         weights = unravel(program.model, rows, params)
         gradient, (stats, loss) = jax.grad(_loss, argnums=1, has_aux=True)(
-            program, weights, stats, rows, real, jax.random.fold_in(step_key, step)
+            program, weights, stats, rows, jax.random.fold_in(step_key, step)
         )
         change, opt = update(ravel_pytree(gradient)[0], opt, params)
         return optax.apply_updates(params, change), stats, opt, total + loss
@@ -169,7 +173,6 @@ def _loss(
     weights: Any,
     stats: Any,
     rows: tuple[Rows, ...],
-    real: jax.Array,
     key: jax.Array,
 ) -> tuple[jax.Array, tuple[Any, jax.Array]]:
     """Soft-label cross entropy of one step, the augmentation's hooks on its way."""
@@ -192,7 +195,7 @@ def _loss(
         mutable=["batch_stats"],
         rngs={"dropout": encode_key},
     )
-    labels = jnp.concatenate([r.labels for r in rows])
+    labels, real = in_slots(rows)
     representations, labels = augment.on_representations(mix_key, representations, labels, real)
     logits = model.apply(
         variables, representations, train=True, method=model.classify, rngs={"dropout": head_key}

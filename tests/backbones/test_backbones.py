@@ -77,6 +77,19 @@ def test_groups_of_several_sizes_equal_one_batch(backbone, rng):
     np.testing.assert_allclose(backbone.logits(groups), whole, **TOLERANCE)
 
 
+def test_graphs_that_share_a_block_do_not_meet(backbone, rng):
+    graphs = random_graphs(rng)
+    if not backbone.model.packs:
+        with pytest.raises(TypeError, match="does not define pack"):
+            backbone.model.pack([graphs], 80, 4)
+        return
+    blocks = [backbone.model.pack([graphs[:3], graphs[3:]], 60, 3)]
+    logits = backbone.logits([None], blocks).reshape(2, 3, -1)
+    whole = backbone.logits(Batch.stack(graphs, SIZE))
+    np.testing.assert_allclose(logits[0], whole[:3], **TOLERANCE)
+    np.testing.assert_allclose(logits[1, 0], whole[3], **TOLERANCE)
+
+
 def test_training_ignores_padding(backbone, rng):
     """Moments and gradients of a training step are those of the real nodes."""
     still = {"dropout": 0.0} | ({"attention_dropout": 0.0} if "graphormer" in backbone.name else {})

@@ -3,12 +3,13 @@
 import dataclasses
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fgw_jax import Graph
+from fgw_jax import Graph, backbones
 from fgw_jax.datasets import synthetic
 from fgw_jax.errors import InputError
 from fgw_jax.training import layout
@@ -21,9 +22,29 @@ sizes_of = st.lists(st.integers(1, 90), min_size=1, max_size=120)
 def test_a_plan_holds_every_graph_and_about_a_batch(sizes, batch_size, max_shapes):
     plan = layout.plan(sizes, batch_size, max_shapes=max_shapes)
     assert len(plan.sizes) <= max_shapes
-    assert max(sizes) <= plan.sizes[-1] <= max(sizes) + 3
+    assert max(sizes) < plan.sizes[-1] <= max(sizes) + 4
     assert plan.batch_size == min(batch_size, len(sizes))
     assert plan.batch_size <= sum(plan.shares) <= plan.batch_size + len(plan.sizes)
+
+
+@settings(max_examples=40, deadline=None)
+@given(sizes_of, st.integers(1, 40), st.integers(1, 7))
+def test_shared_blocks_hold_every_graph_once(sizes, batch_size, max_shapes):
+    plan = layout.plan(sizes, batch_size, max_shapes=max_shapes, slots=4)
+    graphs = [Graph.from_edges([], n) for n in sizes]
+    blocks = plan.place(graphs)
+    assert len(plan.sizes) <= max_shapes
+    assert sorted(graph for _, block in blocks for graph in block) == list(range(len(sizes)))
+    for kind, block in blocks:
+        assert len(block) <= 4
+        assert sum(sizes[graph] + 1 for graph in block) <= plan.sizes[kind]
+
+
+def test_shared_blocks_leave_hardly_a_row_empty():
+    sizes = np.random.default_rng(0).geometric(1 / 25, 800) + 4
+    rows = lambda plan: np.dot(plan.sizes, plan.shares) / plan.batch_size  # noqa: E731
+    shared, apart = rows(layout.plan(sizes, 128, slots=8)), rows(layout.plan(sizes, 128))
+    assert shared < 1.1 * (sizes + 1).mean() < apart
 
 
 def test_plans_of_folds_and_grown_sets_share_shapes():
@@ -51,7 +72,8 @@ def test_shares_follow_a_grown_set_only_where_steps_would_be_empty():
     assert followed.sizes == plain.sizes and followed.shares != plain.shares
 
     def steps(plan):
-        counts = np.bincount(np.searchsorted(plan.sizes, grown), minlength=len(plan.sizes))
+        rows = np.array(grown) + 1
+        counts = np.bincount(np.searchsorted(plan.sizes, rows), minlength=len(plan.sizes))
         return (-(-counts // np.array(plan.shares))).max()
 
     assert steps(followed) <= -(-len(grown) // 32) < steps(plain) / 1.3
@@ -60,24 +82,24 @@ def test_shares_follow_a_grown_set_only_where_steps_would_be_empty():
 
 def test_large_graphs_come_in_smaller_batches():
     plan = layout.plan([600] * 64 + [20] * 64, 128, max_pairs=2**22)
-    padded = np.array(plan.sizes) + 1
+    padded = np.array(plan.sizes)
     assert (np.array(plan.shares) * padded**2).sum() <= 2**22
     assert plan.batch_size < 128
     with pytest.raises(InputError, match="batch_size: 0"):
         layout.plan([5], 0)
 
 
-def plain(batch):
-    return None
+MODEL = backbones.make("vgin", 2, hidden=4, num_layers=1)
 
 
-def test_an_epoch_takes_every_graph_of_a_set_once():
+@pytest.mark.parametrize("slots", [1, 4])
+def test_an_epoch_takes_every_graph_of_a_set_once(slots):
     graphs = [Graph.from_edges([(0, n - 1)], n, np.full((n, 1), n)) for n in range(2, 42)]
     labels = np.eye(40, dtype=np.float32)
-    plan = layout.plan([graph.num_nodes for graph in graphs], 8, max_shapes=3)
+    plan = layout.plan([graph.num_nodes for graph in graphs], 8, max_shapes=3, slots=slots)
     sets = [(graphs[:30], labels[:30]), (graphs[20:], labels[20:])]
-    pool, (first, second) = layout.build(plan, sets, plain)
-    assert sum(len(rows.labels) for rows in pool) >= 40
+    pool, (first, second) = layout.build(plan, sets, MODEL)
+    assert sum(int(rows.filled.sum()) for rows in pool) >= 40
 
     @jax.jit
     def epoch(members, key):
@@ -85,18 +107,23 @@ def test_an_epoch_takes_every_graph_of_a_set_once():
         steps = members.num_steps(plan)
 
         def body(step, seen):
-            rows, real, _ = layout.take(pool, members, plan, step, steps)
-            labels = jax.numpy.concatenate([r.labels for r in rows])
-            sizes = jax.numpy.concatenate([r.batch.mask.sum(1) for r in rows])
+            rows, _ = layout.take(pool, members, plan, step, steps)
+            labels, real = layout.in_slots(rows)
+            # The rows a virtual node is joined to tell the size of its graph.
+            joined = [
+                jnp.take_along_axis(r.extras.blocks.sum(2), r.extras.virtual, 1) for r in rows
+            ]
+            sizes = jnp.concatenate([part.reshape(-1) for part in joined])
             count, order, filled, same = seen
+            expected = (labels * (2 + jnp.arange(40))).sum(1)
             return (
                 count + labels.sum(0),
                 order + step * labels.sum(0),
                 filled.at[step].set(real.sum()),
-                same & ((labels * (2 + jax.numpy.arange(40))).sum(1) == sizes).all(),
+                same & (expected == jnp.where(real, sizes, 0)).all(),
             )
 
-        start = (jax.numpy.zeros(40), jax.numpy.zeros(40), jax.numpy.zeros(12, int), True)
+        start = (jnp.zeros(40), jnp.zeros(40), jnp.zeros(12, int), True)
         return jax.lax.fori_loop(0, steps, body, start)
 
     for members, expected in ((first, range(30)), (second, range(20, 40))):
@@ -104,18 +131,17 @@ def test_an_epoch_takes_every_graph_of_a_set_once():
         np.testing.assert_array_equal(count, np.isin(range(40), expected))
         assert same, "labels went with other graphs"
         used = filled[filled > 0]
-        assert used.max() <= 8 + 3 and used.max() - used.min() <= 3, "steps are uneven"
+        assert used.max() <= 8 + 3 * slots and used.max() - used.min() <= 3 * slots, "uneven steps"
         assert (epoch(members, jax.random.key(1))[1] != order).any(), "not shuffled"
 
 
-def test_graphs_in_several_sets_take_one_row():
+def test_graphs_in_several_sets_take_one_block():
     data = synthetic(num_graphs=20)
     plan = layout.plan([graph.num_nodes for graph in data.graphs], 8)
     everything = (data.graphs, data.soft_labels())
-    pool, members = layout.build(plan, [everything, everything], plain)
-    filled = sum(int(rows.batch.mask.any(1).sum()) for rows in pool)
-    assert filled == 20
+    pool, members = layout.build(plan, [everything, everything], MODEL)
+    assert sum(int(rows.filled.sum()) for rows in pool) == 20
     other = (data.graphs, 1 - data.soft_labels())
-    pool, _ = layout.build(plan, [everything, other], plain)
-    assert sum(int(rows.batch.mask.any(1).sum()) for rows in pool) == 40
+    pool, _ = layout.build(plan, [everything, other], MODEL)
+    assert sum(int(rows.filled.sum()) for rows in pool) == 40
     assert dataclasses.is_dataclass(members[0])
