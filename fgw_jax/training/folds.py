@@ -50,12 +50,9 @@ class Folds:
         # every fold of a dataset comes to the same plan. Other graphs only need room, unless there
         # are so many of a size that the shares must follow them.
         sizes = _sizes([part for part in self.folds[0] if part is not None])
-        # Steps of one size, where whole batches would leave a rest for the last.
-        count = len(self.folds[0][0])
-        steps = -(-count // self.config.batch_size)
         self.plan = layout.plan(
             sizes,
-            -(-count // steps),
+            layout.even(len(self.folds[0][0]), self.config.batch_size),
             extra=[n for n in _sizes([*grown, *valid, *test]) if n > max(sizes)],
             trained=_sizes(grown[:1]),
             max_shapes=self.config.max_shapes,

@@ -100,6 +100,17 @@ def plan(
     return Layout(whole(chosen), whole(shares), tuple(rows), batch, slots)
 
 
+def even(count: int, batch_size: int) -> int:
+    """Graphs of a step when ``count`` are taken in equal steps of at most ``batch_size``.
+
+    Whole batches would leave a rest for the last step, which takes as long as the others.
+
+    >>> even(901, 128)
+    113
+    """
+    return -(-count // -(-count // batch_size))
+
+
 def _pack(rows: Any, sizes: Any, slots: int) -> list[tuple[int, list[int]]]:
     """Graphs into blocks, the largest first, each where it leaves the least room (best fit)."""
     rows, sizes = np.asarray(rows, int), np.asarray(sizes)
