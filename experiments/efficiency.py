@@ -22,7 +22,7 @@ import numpy as np
 from absl import flags as absl_flags
 
 from experiments import flags, paper
-from fgw_jax import Dataset, Relaxed, Strict, augment, backbones, datasets
+from fgw_jax import Dataset, Relaxed, Strict, augment, backbones, datasets, programs
 from fgw_jax.datasets import splits
 from fgw_jax.errors import check
 from fgw_jax.fgw.distances import distances
@@ -273,7 +273,7 @@ def _write(
             "key": results.fingerprint(settings),
             **settings,
             "figures": figures,
-            "code": results.code_fingerprint(),
+            "code": programs.code_fingerprint(),
             "versions": results.versions(),
         }
     )

@@ -329,10 +329,9 @@ def out_folder(values: absl_flags.FlagValues) -> Path:
 
 
 def use_compilation_cache(folder: str | None) -> None:
-    """Keep compiled programs in ``folder``; ``None`` leaves JAX as it is."""
+    """Keep programs in ``folder``; ``None`` leaves JAX as it is."""
     if folder is None:
         return
-    import jax
+    from fgw_jax import keep_programs
 
-    jax.config.update("jax_compilation_cache_dir", folder)
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
+    keep_programs(folder)

@@ -29,6 +29,7 @@ _NAMES = {
     "distance": "fgw_jax.fgw",
     "distances": "fgw_jax.fgw",
     "estimate": "fgw_jax.estimates",
+    "keep_programs": "fgw_jax.programs",
     "mixup": "fgw_jax.midpoint",
     "mixups": "fgw_jax.midpoint",
     "pairwise": "fgw_jax.fgw",
@@ -59,6 +60,7 @@ if TYPE_CHECKING:  # the same names, for type checkers and editors
     from fgw_jax.midpoint.decode import decode as decode
     from fgw_jax.midpoint.mixups import mixup as mixup
     from fgw_jax.midpoint.mixups import mixups as mixups
+    from fgw_jax.programs import keep_programs as keep_programs
 
 
 def __getattr__(name: str) -> Any:

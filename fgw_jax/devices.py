@@ -20,6 +20,8 @@ import jax
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
+from fgw_jax import programs
+
 #: Name of the axis of devices.
 AXIS = "lanes"
 
@@ -43,6 +45,7 @@ def compiled(
     *,
     shared: Sequence[str] | None = None,
     static_argnames: str | Sequence[str] = (),
+    keep: bool = False,
 ) -> Callable[..., Any]:
     """``jax.jit`` for functions of many lanes, whose code is long: on CPU with lighter passes.
 
@@ -54,6 +57,7 @@ def compiled(
         shared: names of the arguments that all lanes share; ``None``: the function has no lanes
             and stays on one device.
         static_argnames: as in ``jax.jit``; keyword arguments.
+        keep: whether :func:`fgw_jax.programs.keep_programs` applies; results must be serializable.
     """
     names = list(inspect.signature(function).parameters)
     lane_names = [name for name in names if name not in (shared or ())]
@@ -89,6 +93,9 @@ def compiled(
         if shared is not None:
             mesh = _mesh(jax.tree.leaves(args[names.index(lane_names[0])])[0].shape[0])
         if mesh is None:
+            program = programs.kept(function, args, static, light()) if keep else None
+            if program is not None:
+                return program(*jax.tree.leaves(args))
             return on_one(jax.default_backend())(*args, **static)
         return on_many(mesh, tuple(sorted(static.items())))(*args)
 

@@ -15,6 +15,7 @@ import jax
 import numpy as np
 from jax.typing import ArrayLike
 
+from fgw_jax import programs
 from fgw_jax import structure as structures
 from fgw_jax.errors import InputError, check
 from fgw_jax.inputs import (
@@ -30,6 +31,7 @@ from fgw_jax.inputs import (
 _FIELDS = ("structure", "features", "weights", "adjacency", "mask")
 
 
+@programs.serializable
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, eq=False)
 class Graph:

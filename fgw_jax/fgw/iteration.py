@@ -19,6 +19,7 @@ from typing import Any, Protocol
 import jax
 import jax.numpy as jnp
 
+from fgw_jax import programs
 from fgw_jax.fgw.problem import Problem
 
 
@@ -65,6 +66,7 @@ class State:
     change: Any
 
 
+@programs.serializable
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, eq=False)
 class Output:

@@ -101,6 +101,7 @@ def _steps(pairs: Pairs, group: streaming.Group) -> Iterator[tuple[np.ndarray, O
     devices.compiled,
     shared=("solver", "alpha"),
     static_argnames=("q", "feature_cost", "plans"),
+    keep=True,
 )
 def solve_batch(solver, batch1, batch2, alpha, init, cost, *, q, feature_cost, plans) -> Output:
     """Solve stacked pairs at once; ``init`` and ``cost`` are stacked ``[B, n, m]`` or ``None``."""

@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
+from fgw_jax import programs
 from fgw_jax.fgw.iteration import Status
 from fgw_jax.fgw.relaxed import Relaxed
 from fgw_jax.fgw.strict import Strict
@@ -48,6 +49,7 @@ ADVICE = {
 }
 
 
+@programs.serializable
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, eq=False)
 class Midpoint:

@@ -140,7 +140,9 @@ def of_pair(
     return barycenter.solve(sources, ratios, nodes, padded, alpha, solver, start, key, alignments)
 
 
-@functools.partial(devices.compiled, shared=("alpha", "solver"), static_argnames="padded")
+@functools.partial(
+    devices.compiled, shared=("alpha", "solver"), static_argnames="padded", keep=True
+)
 def _solve(sources, lams, nodes, alpha, solver, plans, *, padded):
     def one(s, lam, n, plan):
         return of_pair(s, lam, n, padded, alpha, solver, "geodesic", None, plan)

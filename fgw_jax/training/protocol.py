@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 import jax
 
-from fgw_jax import backbones, datasets, devices, distributed, streaming
+from fgw_jax import backbones, datasets, devices, distributed, programs, streaming
 from fgw_jax.datasets import Dataset, Split, corrupt_labels, splits
 from fgw_jax.errors import InputError, check
 from fgw_jax.training import results
@@ -155,7 +155,7 @@ class Workbench:
             "num_train": len(split.train),
             "seconds": {"augment": result.augment_seconds, "train": result.seconds},
             "data": self._data[settings.dataset][1],
-            "code": results.code_fingerprint(),
+            "code": programs.code_fingerprint(),
             "versions": results.versions(),
             "time": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         }

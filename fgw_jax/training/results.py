@@ -38,17 +38,6 @@ def fingerprint(content: Any) -> str:
 
 
 @functools.cache
-def code_fingerprint() -> str:
-    """SHA-256 of the sources of the installed package, by file name."""
-    root = Path(__file__).resolve().parents[1]
-    digest = hashlib.sha256()
-    for path in sorted(root.rglob("*.py")):
-        digest.update(path.relative_to(root).as_posix().encode() + b"\0")
-        digest.update(hashlib.sha256(path.read_bytes()).digest())
-    return digest.hexdigest()
-
-
-@functools.cache
 def versions() -> dict[str, str]:
     """Versions of what a result depends on, and where it ran."""
     import jax

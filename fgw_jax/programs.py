@@ -1,0 +1,141 @@
+"""Programs kept on disk, so that a new process neither traces nor compiles them again.
+
+JAX's compilation cache keeps what the compiler made. To look it up a process still traces its
+functions in Python and lowers them, which for the solvers of lists takes longer than reading all
+their programs. What tracing gave is therefore kept as well, as ``jax.export`` writes it.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import importlib.util
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import jax
+
+from fgw_jax import storage
+from fgw_jax.errors import DataError, check
+
+Type = TypeVar("Type", bound=type)
+
+_folder: Path | None = None
+_lock = threading.Lock()
+_ready: dict[str, Callable[..., Any]] = {}
+
+
+def keep_programs(folder: str | os.PathLike[str] | None) -> None:
+    """Keep programs in ``folder`` from now on, and look for them there; ``None``: no longer.
+
+    Turns on JAX's compilation cache there too. A fold of midpoints then starts within seconds in
+    every process but the first. Programs are found again only by the same versions of this package
+    and of JAX. Without the library flatbuffers only compiled programs are kept. Keep the folder
+    to yourself: what lies in it is run.
+    """
+    check(
+        folder is None or not os.path.isfile(folder),
+        f"folder: {folder} is a file; name a folder, or None",
+    )
+    global _folder
+    _folder = None if folder is None else Path(folder)
+    jax.config.update("jax_compilation_cache_dir", None if folder is None else os.fspath(folder))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
+
+
+def serializable(cls: Type) -> Type:
+    """Let a registered dataclass without static fields be the result of a kept program."""
+    import jax.export
+
+    jax.export.register_pytree_node_serialization(
+        cls,
+        serialized_name=f"{cls.__module__}.{cls.__qualname__}",
+        serialize_auxdata=lambda _: b"",
+        deserialize_auxdata=lambda _: (),
+    )
+    return cls
+
+
+def kept(
+    function: Callable[..., Any], args: tuple[Any, ...], static: dict[str, Any], options: Any
+) -> Callable[..., Any] | None:
+    """``function`` of these arguments as a program of their leaves, read or traced and written.
+
+    ``None`` where nothing is kept: :func:`keep_programs` was not called, or the call is itself
+    traced. ``options`` are those of the compiler.
+    """
+    if _folder is None or importlib.util.find_spec("flatbuffers") is None:
+        return None
+    leaves, tree = jax.tree.flatten(args)
+    if any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
+        return None
+    name = _name(function, leaves, tree, static)
+    with _lock:
+        if name not in _ready:
+            exported = _read(_folder / name)
+            if exported is None:
+                exported = _trace(function, leaves, tree, static)
+                _write(_folder / name, exported)
+            _ready[name] = jax.jit(exported.call, compiler_options=options)
+        return _ready[name]
+
+
+def _name(function: Callable[..., Any], leaves: Any, tree: Any, static: dict[str, Any]) -> str:
+    """Of everything a trace depends on."""
+    config: Any = jax.config
+    told = (
+        function.__module__,
+        function.__qualname__,
+        tree,
+        [str(jax.typeof(leaf)) + str(getattr(leaf, "weak_type", "")) for leaf in leaves],
+        [type(leaf).__name__ for leaf in leaves if not hasattr(leaf, "shape")],
+        sorted(static.items()),
+        config.jax_enable_x64,
+        config.jax_default_matmul_precision,
+        config.jax_debug_nans,
+        jax.default_backend(),
+        jax.__version__,
+        code_fingerprint(),
+    )
+    return f"fgw_jax-{hashlib.sha256(repr(told).encode()).hexdigest()}"
+
+
+def _trace(function: Callable[..., Any], leaves: Any, tree: Any, static: dict[str, Any]) -> Any:
+    import jax.export
+
+    def flat(*leaves: Any) -> Any:
+        return function(*jax.tree.unflatten(tree, leaves), **static)
+
+    return jax.export.export(jax.jit(flat))(*leaves)
+
+
+def _read(path: Path) -> Any:
+    """The program in a file; ``None`` if there is none, or none that can be read."""
+    import jax.export
+
+    try:
+        return jax.export.deserialize(bytearray(path.read_bytes()))
+    except Exception:  # what a damaged file raises is not documented; it is written again
+        return None
+
+
+def _write(path: Path, exported: Any) -> None:
+    try:
+        with storage.whole_file(path) as file:
+            file.write(exported.serialize())
+    except DataError:  # a full or read-only disk costs time, not the result
+        return
+
+
+@functools.cache
+def code_fingerprint() -> str:
+    """SHA-256 of the sources of the installed package, by file name."""
+    root = Path(__file__).resolve().parent
+    digest = hashlib.sha256()
+    for path in sorted(root.rglob("*.py")):
+        digest.update(path.relative_to(root).as_posix().encode() + b"\0")
+        digest.update(hashlib.sha256(path.read_bytes()).digest())
+    return digest.hexdigest()

@@ -1,0 +1,102 @@
+"""Programs kept on disk."""
+
+import os
+import subprocess
+import sys
+
+import jax
+import numpy as np
+import pytest
+
+from fgw_jax import Relaxed, distances, keep_programs, mixups, programs
+from fgw_jax.datasets import synthetic
+from fgw_jax.errors import InputError
+
+QUICK = Relaxed()  # to compile
+
+
+@pytest.fixture
+def folder(tmp_path):
+    before = (
+        jax.config.jax_compilation_cache_dir,
+        jax.config.jax_persistent_cache_min_compile_time_secs,
+    )
+    keep_programs(tmp_path)
+    yield tmp_path
+    keep_programs(None)
+    jax.config.update("jax_compilation_cache_dir", before[0])
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", before[1])
+
+
+def traced(folder):
+    return sorted(path for path in folder.iterdir() if path.name.startswith("fgw_jax-"))
+
+
+def test_kept_programs_give_the_same_bits(folder):
+    graphs = synthetic(num_graphs=8).graphs
+    kept = distances(graphs[:4], graphs[4:], solver=QUICK).value
+    files = traced(folder)
+    assert files, "nothing was kept"
+    programs._ready.clear()
+    again = distances(graphs[:4], graphs[4:], solver=QUICK).value
+    assert traced(folder) == files, "a second program for the same call"
+    keep_programs(None)
+    plain = distances(graphs[:4], graphs[4:], solver=QUICK).value
+    np.testing.assert_array_equal(kept, again)
+    np.testing.assert_allclose(kept, plain, rtol=1e-6)
+
+
+def test_new_values_meet_the_program_and_new_types_do_not(folder):
+    graphs = synthetic(num_graphs=8).graphs
+    first = distances(graphs[:4], graphs[4:], alpha=0.5, solver=QUICK).value
+    files = traced(folder)
+    second = distances(graphs[:4], graphs[4:], alpha=0.9, solver=QUICK).value
+    assert traced(folder) == files and np.abs(first - second).max() > 1e-3
+    with jax.enable_x64(True):
+        graphs = synthetic(num_graphs=8).graphs
+        double = distances(graphs[:4], graphs[4:], alpha=0.5, solver=QUICK).value
+    assert len(traced(folder)) > len(files)
+    assert double.dtype == np.result_type(graphs[0].features)
+
+
+@pytest.mark.parametrize("content", [b"", b"no program", bytes(200)])
+def test_damaged_files_are_written_again(folder, content):
+    graphs = synthetic(num_graphs=4).graphs
+    expected = distances(graphs[:2], graphs[2:], solver=QUICK).value
+    for path in traced(folder):
+        path.write_bytes(content)
+    programs._ready.clear()
+    np.testing.assert_array_equal(distances(graphs[:2], graphs[2:], solver=QUICK).value, expected)
+    assert all(path.stat().st_size > 1000 for path in traced(folder))
+
+
+def test_a_file_is_no_folder(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match="folder: .* is a file; name a folder"):
+        keep_programs(tmp_path / "file")
+
+
+def test_a_new_process_traces_nothing(folder):
+    """The solvers' Python is not entered again: what they would raise does not happen."""
+    graphs = synthetic(num_graphs=4).graphs
+    expected = [mid.objective for mid in mixups(graphs[:2], graphs[2:], [0.3, 0.6])]
+    code = (
+        "import sys, fgw_jax\n"
+        "from fgw_jax.datasets import synthetic\n"
+        "from fgw_jax.fgw import strict\n"
+        "from fgw_jax.midpoint import barycenter\n"
+        "def no(*args, **options): raise RuntimeError('traced')\n"
+        "strict.Strict.solve = no\n"
+        "barycenter.solve = no\n"
+        "graphs = synthetic(num_graphs=4).graphs\n"
+        "fgw_jax.keep_programs(sys.argv[1])\n"
+        "mids = fgw_jax.mixups(graphs[:2], graphs[2:], [0.3, 0.6])\n"
+        "print([float(mid.objective) for mid in mids])\n"
+    )
+    run = lambda where: subprocess.run(  # noqa: E731
+        [sys.executable, "-c", code, os.fspath(where)], capture_output=True, text=True, check=False
+    )
+    done = run(folder)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == str([float(x) for x in expected])
+    assert "traced" in run(folder / "other").stderr
