@@ -111,8 +111,8 @@ class MessagePassing(Backbone):
     def rows(self, inputs: Any, extras: Any) -> list[nodes.Nodes]:
         """Rows of every group of equal padded size, or of a ``jraph.GraphsTuple`` all at once.
 
-        Groups stay apart from layer to layer: the rows of one fit into a core's cache, groups run
-        side by side on several cores, and nothing is put together and cut again.
+        Groups stay apart from layer to layer: they run side by side on several cores, and nothing
+        is put together and cut again.
         """
         if isinstance(inputs, jraph.GraphsTuple):
             rows = nodes.from_jraph(inputs)
