@@ -1,4 +1,4 @@
-"""Parts of the backbones: a linear map with a fast weight gradient, masked batch norm, the head."""
+"""Parts of the backbones: a linear map with a fast weight gradient, a weighted batch norm, the head."""
 
 from __future__ import annotations
 
@@ -85,9 +85,9 @@ class Linear(nn.Module):
 
 
 class BatchNorm(nn.Module):
-    """Batch normalisation over the rows a mask keeps, as an affine map ``(scale, shift)``.
+    """Batch normalisation over rows that count several times or not at all.
 
-    ``rows`` must already be zero outside the mask. Running moments are kept in ``batch_stats``
+    Given as an affine map ``(scale, shift)``. Running moments are kept in ``batch_stats``
     with the momentum of PyTorch (0.1 for the new value).
     """
 
@@ -96,17 +96,18 @@ class BatchNorm(nn.Module):
 
     @nn.compact
     def __call__(
-        self, rows: Sequence[jax.Array], count: jax.Array, train: bool
+        self, rows: Sequence[jax.Array], counts: Sequence[jax.Array], train: bool
     ) -> tuple[jax.Array, jax.Array]:
-        """``(scale, shift)``, each ``[h]``, of rows ``[M, h]`` in groups; ``count`` are kept."""
+        """``(scale, shift)``, each ``[h]``, of groups of rows ``[M, h]`` and their ``[M]`` counts."""
         width, dtype = rows[0].shape[-1], real_dtype()
         gain = self.param("scale", nn.initializers.ones, (width,), dtype)
         bias = self.param("bias", nn.initializers.zeros, (width,), dtype)
         mean_ = self.variable("batch_stats", "mean", jnp.zeros, (width,), dtype)
         var_ = self.variable("batch_stats", "var", jnp.ones, (width,), dtype)
         if train:
-            mean = sum(r.sum(0) for r in rows) / count
-            square = sum((r * r).sum(0) for r in rows) / count
+            total = sum(c.sum() for c in counts)
+            mean = sum(c @ r for r, c in zip(rows, counts, strict=True)) / total
+            square = sum(c @ (r * r) for r, c in zip(rows, counts, strict=True)) / total
             var = jnp.maximum(square - mean * mean, 0)
             if not self.is_initializing():
                 mean_.value = self.momentum * mean_.value + (1 - self.momentum) * mean

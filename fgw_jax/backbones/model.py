@@ -11,7 +11,8 @@ import jax
 import jax.numpy as jnp
 import jraph
 
-from fgw_jax.backbones import nodes
+from fgw_jax.backbones import folding, nodes
+from fgw_jax.backbones.folding import Folded
 from fgw_jax.backbones.layers import BatchNorm, Head
 from fgw_jax.graphs import Batch, Graph
 
@@ -51,15 +52,19 @@ class Backbone(nn.Module):
         """Logits ``[B, C]``."""
         return self.classify(self.encode(inputs, extras, train), train)
 
-    #: whether several graphs may share a block, by :meth:`pack`
+    #: whether several graphs may share a block, by :meth:`fold` and :meth:`pack`
     packs: ClassVar[bool] = False
 
     def prepare(self, batch: Batch) -> Any:
         """What to derive from a batch once and hand to :meth:`encode` as one of ``extras``."""
         return None
 
-    def pack(self, blocks: Sequence[Sequence[Graph]], size: int, slots: int) -> Any:
-        """The same of unpadded graphs, up to ``slots`` of them in a block of ``size`` rows."""
+    def fold(self, graphs: Sequence[Graph]) -> list[Folded]:
+        """Graphs as the rows they need in a block."""
+        raise TypeError(f"{type(self).__name__} does not define fold")
+
+    def pack(self, blocks: Sequence[Sequence[Folded]], size: int, slots: int) -> Any:
+        """What :meth:`prepare` gives, up to ``slots`` graphs in a block of ``size`` rows."""
         raise TypeError(f"{type(self).__name__} does not define pack")
 
     def encode(self, inputs: Any, extras: Any = None, train: bool = False) -> jax.Array:
@@ -99,14 +104,17 @@ class MessagePassing(Backbone):
 
     def prepare(self, batch: Batch) -> nodes.Prepared:
         """Graphs with their virtual nodes, and what the convolutions multiply by, once for all."""
-        return self._operating(nodes.prepare(batch))
-
-    def pack(self, blocks: Sequence[Sequence[Graph]], size: int, slots: int) -> nodes.Prepared:
-        """Several graphs in a block; :meth:`encode` then looks at ``extras`` alone."""
-        return self._operating(nodes.pack(blocks, size, slots))
-
-    def _operating(self, found: nodes.Prepared) -> nodes.Prepared:
+        found = nodes.prepare(batch)
         return dataclasses.replace(found, blocks=self.operator(nodes.Dense(found.blocks)).blocks)
+
+    def fold(self, graphs: Sequence[Graph]) -> list[Folded]:
+        """Graphs whose nodes that all layers take for equal are one row."""
+        operator = lambda adjacency: self.operator(nodes.Dense(adjacency[None])).blocks[0]  # noqa: E731
+        return folding.fold(graphs, self.num_layers + 1, operator)
+
+    def pack(self, blocks: Sequence[Sequence[Folded]], size: int, slots: int) -> nodes.Prepared:
+        """Several graphs in a block; :meth:`encode` then looks at ``extras`` alone."""
+        return nodes.pack(blocks, size, slots)
 
     def rows(self, inputs: Any, extras: Any) -> list[nodes.Nodes]:
         """Rows of every group of equal padded size, or of a ``jraph.GraphsTuple`` all at once.
@@ -129,14 +137,14 @@ class MessagePassing(Backbone):
     ) -> jax.Array:
         """Representations ``[B, h]``."""
         groups = self.rows(inputs, extras)
-        count = jnp.stack([group.mask.sum() for group in groups]).sum()
+        counts = [group.counts for group in groups]
         rows, affine = [group.features for group in groups], None
         for convolution, norm in zip(self.convolutions, self.norms, strict=True):
             rows = [
-                jax.nn.relu(convolution(r, affine, group.adjacency)) * group.mask[:, None]
+                jax.nn.relu(convolution(r, affine, group.adjacency))
                 for r, group in zip(rows, groups, strict=True)
             ]
-            affine = norm(rows, count, train)
+            affine = norm(rows, counts, train)
         scale, shift = affine  # type: ignore[misc]
         readout = [r[group.virtual] for r, group in zip(rows, groups, strict=True)]
         return jnp.concatenate(readout) * scale + shift

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -46,20 +46,24 @@ class Folds:
         self.augment_seconds += time.perf_counter() - start
         valid = [fold[1] for fold in self.folds]
         test = [fold[2] for fold in self.folds if fold[2] is not None]
+        slots = layout.SLOTS if self.model.packs and not self.augment.per_step else 1
+        kept = _kept([*grown, *valid, *test, *self.folds[0]], self.model if slots > 1 else None)
         # Planned by the originals of a fold, test set included: only their sizes are used, and
         # every fold of a dataset comes to the same plan. Other graphs only need room, unless there
         # are so many of a size that the shares must follow them.
-        sizes = _sizes([part for part in self.folds[0] if part is not None])
+        sizes = [graph.num_nodes for part in self.folds[0] for graph in kept(part)]
+        trained = [graph.num_nodes for graph in kept(grown[0])]
+        others = [graph.num_nodes for part in (*grown, *valid, *test) for graph in kept(part)]
         self.plan = layout.plan(
             sizes,
             layout.even(len(self.folds[0][0]), self.config.batch_size),
-            extra=[n for n in _sizes([*grown, *valid, *test]) if n > max(sizes)],
-            trained=_sizes(grown[:1]),
+            extra=[n for n in others if n > max(sizes)],
+            trained=trained,
             max_shapes=self.config.max_shapes,
             max_pairs=self.config.max_pairs,
-            slots=layout.SLOTS if self.model.packs and not self.augment.per_step else 1,
+            slots=slots,
         )
-        parts = [(data.graphs, data.soft_labels()) for data in (*grown, *valid, *test)]
+        parts = [(kept(data), data.soft_labels()) for data in (*grown, *valid, *test)]
         self.pool, members = layout.build(self.plan, parts, self.model)
         count = len(self.folds)
         self.train, self.valid = members[:count], members[count : 2 * count]
@@ -73,8 +77,15 @@ class Folds:
         return stack(self.train), stack(self.valid)
 
 
-def _sizes(parts: Sequence[Dataset]) -> list[int]:
-    return [graph.num_nodes for part in parts for graph in part.graphs]
+def _kept(
+    parts: Sequence[Dataset | None], model: Backbone | None
+) -> Callable[[Dataset | None], list[Any]]:
+    """What is kept on the device of the graphs of a part: themselves, or folded by a model."""
+    graphs = {id(graph): graph for part in parts if part is not None for graph in part.graphs}
+    found: dict[int, Any] = dict(graphs)
+    if model is not None:
+        found = dict(zip(graphs, model.fold(list(graphs.values())), strict=True))
+    return lambda part: [] if part is None else [found[id(graph)] for graph in part.graphs]
 
 
 def check_folds(model: Backbone, folds: Any) -> None:

@@ -19,6 +19,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from fgw_jax.backbones.folding import Folded
 from fgw_jax.backbones.model import Backbone
 from fgw_jax.errors import check
 from fgw_jax.graphs import Batch, Graph
@@ -57,7 +58,7 @@ class Layout:
     batch_size: int
     slots: int = 1
 
-    def place(self, graphs: Sequence[Graph]) -> list[tuple[int, list[int]]]:
+    def place(self, graphs: Sequence[Graph | Folded]) -> list[tuple[int, list[int]]]:
         """Blocks that hold the graphs: the kind of each, and its graphs by number."""
         return _pack([graph.num_nodes + 1 for graph in graphs], self.sizes, self.slots)
 
@@ -245,14 +246,14 @@ class Members:
 
 
 def build(
-    layout: Layout, sets: Sequence[tuple[Sequence[Graph], np.ndarray]], model: Backbone
+    layout: Layout, sets: Sequence[tuple[Sequence[Any], np.ndarray]], model: Backbone
 ) -> tuple[tuple[Rows, ...], list[Members]]:
     """The pool of all graphs of some sets of ``(graphs, soft labels)``, and the members of each.
 
-    A block that several sets have in common, with the same labels, is kept once.
+    Where several graphs share a block they are folded ones, of ``model.fold``. A block that several sets have in common, with the same labels, is kept once.
     """
     places: list[dict[Any, int]] = [{} for _ in layout.sizes]
-    kept: list[list[list[tuple[Graph, np.ndarray]]]] = [[] for _ in layout.sizes]
+    kept: list[list[list[tuple[Any, np.ndarray]]]] = [[] for _ in layout.sizes]
     members = []
     for graphs, labels in sets:
         found: list[list[int]] = [[] for _ in layout.sizes]
@@ -283,7 +284,7 @@ def build(
 
 
 def _stack(
-    blocks: list[list[tuple[Graph, np.ndarray]]],
+    blocks: list[list[tuple[Any, np.ndarray]]],
     size: int,
     rows: int,
     slots: int,
@@ -292,11 +293,12 @@ def _stack(
     model: Backbone,
 ) -> Rows:
     """Blocks and empty ones of one size, on the device."""
-    empty = Graph.from_adjacency(np.zeros((1, 1)), np.zeros((1, width)))
-    graphs = [[graph.unpad() for graph, _ in block] for block in blocks] or [[empty]]
+    empty = [Graph.from_adjacency(np.zeros((1, 1)), np.zeros((1, width)))]
+    graphs = [[graph for graph, _ in block] for block in blocks]
+    graphs = graphs or [empty if slots == 1 else model.fold(empty)]
     batch = None
     if slots == 1:
-        batch = Batch.stack([graph for (graph,) in graphs], size - 1)
+        batch = Batch.stack([graph.unpad() for (graph,) in graphs], size - 1)
         extras = model.prepare(batch)
     else:
         extras = model.pack(graphs, size, slots)

@@ -34,7 +34,7 @@ def test_rows_of_a_batch_are_the_renormalised_graph_with_a_virtual_node(rng):
     np.testing.assert_allclose(
         rows.adjacency.renormalized().apply(jnp.asarray(x))[:8], expected @ x[:8], atol=1e-5
     )
-    assert rows.mask.tolist() == [1] * 8 + [0] * 2
+    assert rows.counts.tolist() == [1] * 8 + [0] * 2
     assert rows.virtual.tolist() == [0]
 
 

@@ -96,8 +96,9 @@ MODEL = backbones.make("vgin", 2, hidden=4, num_layers=1)
 def test_an_epoch_takes_every_graph_of_a_set_once(slots):
     graphs = [Graph.from_edges([(0, n - 1)], n, np.full((n, 1), n)) for n in range(2, 42)]
     labels = np.eye(40, dtype=np.float32)
-    plan = layout.plan([graph.num_nodes for graph in graphs], 8, max_shapes=3, slots=slots)
-    sets = [(graphs[:30], labels[:30]), (graphs[20:], labels[20:])]
+    plan = layout.plan(range(2, 42), 8, max_shapes=3, slots=slots)
+    kept = graphs if slots == 1 else MODEL.fold(graphs)
+    sets = [(kept[:30], labels[:30]), (kept[20:], labels[20:])]
     pool, (first, second) = layout.build(plan, sets, MODEL)
     assert sum(int(rows.filled.sum()) for rows in pool) >= 40
 

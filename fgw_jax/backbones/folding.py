@@ -1,0 +1,117 @@
+"""Nodes that no message-passing network can tell apart, folded into one row.
+
+Colour refinement gives two nodes one colour if they have the same features and, round after round,
+neighbours of the same colours over edges of the same weights. After t rounds nodes of one colour
+have equal rows in the first t layers of any message-passing network (Morris et al., 2019; Xu et
+al., 2019), so that one row is enough for all of them: sums over neighbours count it as often as it
+stands there, and so do the moments of a batch norm. Logits and gradients are those of the whole
+graph. A molecule keeps five rows in six, an ego network of actors one in four.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from fgw_jax.graphs import Graph
+
+#: maps an adjacency ``[n, n]`` to what the layers multiply by
+Operator = Callable[[np.ndarray], np.ndarray]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Folded:
+    """A graph of n nodes in k classes, and its virtual node.
+
+    Attributes:
+        features: ``[k, d]`` of a node of each class.
+        counts: ``[k]`` nodes of each class.
+        operator: ``[1 + k, 1 + k]`` what rows are multiplied by, the virtual node first. Entry
+            (a, b) is the sum over the nodes of class b of their entries in the row of one node of
+            class a: not symmetric.
+    """
+
+    features: np.ndarray
+    counts: np.ndarray
+    operator: np.ndarray
+
+    @property
+    def num_nodes(self) -> int:
+        """Rows it takes, the virtual node apart."""
+        return len(self.counts)
+
+
+def fold(graphs: Sequence[Graph], rounds: int, operator: Operator) -> list[Folded]:
+    """Graphs of one width, their nodes in classes of ``rounds`` rounds of refinement.
+
+    ``operator`` is given each adjacency with the virtual node joined to all nodes. Where it looks
+    at degrees, a network of L layers asks for L + 1 rounds.
+
+    >>> star = Graph.from_edges([(0, 1), (0, 2), (0, 3)], 4)
+    >>> fold([star], rounds=1, operator=lambda adjacency: adjacency)[0].counts
+    array([1., 3.], dtype=float32)
+    """
+    graphs = [graph.unpad() for graph in graphs]
+    found = _refine(graphs, rounds)
+    return [_fold(graph, own, operator) for graph, own in zip(graphs, found, strict=True)]
+
+
+def _fold(graph: Graph, colours: np.ndarray, operator: Operator) -> Folded:
+    features, adjacency = np.asarray(graph.features), np.asarray(graph.adjacency)
+    joined = np.pad(adjacency.astype(features.dtype), (1, 0), constant_values=1)
+    joined[0, 0] = 0
+    _, nodes, classes, counts = np.unique(
+        colours, return_index=True, return_inverse=True, return_counts=True
+    )
+    # Columns class after class, the virtual node before them, then each class summed.
+    order = np.concatenate([[0], 1 + np.argsort(classes, kind="stable")])
+    starts = np.concatenate([[0], 1 + np.cumsum(counts) - counts])
+    rows = operator(joined)[np.concatenate([[0], 1 + nodes])]
+    return Folded(
+        features[nodes],
+        counts.astype(features.dtype),
+        np.add.reduceat(rows[:, order], starts, axis=1),
+    )
+
+
+def _refine(graphs: Sequence[Graph], rounds: int) -> list[np.ndarray]:
+    """Colours ``[n]`` of each graph: 64-bit hashes, comparable within a graph.
+
+    All graphs at once. Two different colours of a graph of a thousand nodes meet in one hash with
+    a probability below 1e-13.
+    """
+    sizes = np.array([graph.num_nodes for graph in graphs])
+    features = np.concatenate([np.asarray(graph.features) for graph in graphs])
+    colours = _hash_rows(features)
+    degrees, senders, weights = [], [], []
+    for graph, offset in zip(graphs, np.cumsum(sizes) - sizes, strict=True):
+        adjacency = np.asarray(graph.adjacency)
+        receiver, sender = np.nonzero(adjacency)
+        degrees.append(np.bincount(receiver, minlength=len(adjacency)))
+        senders.append(sender + offset)
+        weights.append(adjacency[receiver, sender])
+    ends = np.cumsum(np.concatenate(degrees))
+    starts = ends - np.concatenate(degrees)
+    sender, along = np.concatenate(senders), _hash_rows(np.concatenate(weights)[:, None])
+    for _ in range(rounds):
+        # Sums of hashes wrap around, so that the order of neighbours does not matter.
+        told = _mix(_mix(colours[sender]) + along)
+        sums = np.pad(np.cumsum(told, dtype=np.uint64), (1, 0))
+        colours = _mix(colours) + sums[ends] - sums[starts]
+    return np.split(colours, np.cumsum(sizes)[:-1])
+
+
+def _hash_rows(values: np.ndarray) -> np.ndarray:
+    """A hash of each row of ``[N, d]`` numbers, by their bits."""
+    bits = (np.asarray(values, np.float64) + 0.0).view(np.uint64)  # -0.0 is 0.0
+    column = _mix(np.arange(1, bits.shape[1] + 1, dtype=np.uint64))
+    return _mix(bits ^ column).sum(1, dtype=np.uint64)
+
+
+def _mix(values: np.ndarray) -> np.ndarray:
+    """The finaliser of splitmix64 (Steele et al., 2014)."""
+    values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return values ^ (values >> np.uint64(31))
