@@ -1,4 +1,4 @@
-"""Parts of the backbones: a linear map with a fast weight gradient, a weighted batch norm, the head."""
+"""Parts of the backbones: a linear map with a fast weight gradient, batch norm, the head."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class BatchNorm(nn.Module):
     def __call__(
         self, rows: Sequence[jax.Array], counts: Sequence[jax.Array], train: bool
     ) -> tuple[jax.Array, jax.Array]:
-        """``(scale, shift)``, each ``[h]``, of groups of rows ``[M, h]`` and their ``[M]`` counts."""
+        """``(scale, shift)``, each ``[h]``, of groups of rows ``[M, h]`` with counts ``[M]``."""
         width, dtype = rows[0].shape[-1], real_dtype()
         gain = self.param("scale", nn.initializers.ones, (width,), dtype)
         bias = self.param("bias", nn.initializers.zeros, (width,), dtype)

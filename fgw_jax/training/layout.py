@@ -12,6 +12,7 @@ by an augmentation, meet one compiled program.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -34,8 +35,9 @@ _LONGER = 1.3
 _SPARE = 1.3
 #: most graphs in a block that several share
 SLOTS = 8
-#: rows of the smallest blocks that several graphs may share; further kinds double
-_BASES = (32, 48, 64, 96, 128)
+#: rows of the smallest blocks that several graphs may share, and how fast further kinds grow
+_BASES = (32, 40, 48, 56, 64, 72, 96, 128)
+_GROWTHS = (2.0, 2.5, 3.0)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,8 +87,10 @@ def plan(
     own, more = np.asarray(sizes, int) + 1, np.asarray(extra, int) + 1
     own = np.concatenate([own, more[more > own.max()]])
     batch = min(batch_size, len(own))
-    choose = _choose if slots == 1 else _ladder
-    chosen = choose(-(-own // 4) * 4, batch, max_shapes, slots)
+    if slots == 1:
+        chosen = _choose(_padded(own), batch, max_shapes)
+    else:
+        chosen = _ladder(own, batch, max_shapes, slots)
     count = lambda rows: _count(np.minimum(rows, chosen[-1]), chosen, slots)  # noqa: E731
     counts = count(own)
     shares = _shares(counts, batch / len(own))
@@ -157,11 +161,11 @@ def _grown(shares: np.ndarray, counts: np.ndarray, steps: int, batch: int) -> np
 
 
 def _ladder(rows: np.ndarray, batch: int, max_shapes: int, slots: int) -> np.ndarray:
-    """Sizes that double, up to the largest graph; of several ladders the one of least work."""
+    """Sizes that grow by a factor, up to the largest graph: of several ladders the cheapest."""
     best, least = rows.max(keepdims=True), np.inf
-    for base in _BASES:
-        steps = base * 2 ** np.arange(max_shapes)
-        sizes = np.append(steps[steps < rows.max()], max(rows.max(), base))[-max_shapes:]
+    for base, growth in itertools.product(_BASES, _GROWTHS):
+        steps = _padded((base * growth ** np.arange(max_shapes)).astype(int))
+        sizes = np.append(steps[steps < rows.max()], max(_padded(rows.max()), base))[-max_shapes:]
         share = _shares(_count(rows, sizes, slots), batch / len(rows))
         work = (share * (sizes**2 + _ROW * sizes) + _SHAPE).sum()
         if work < least:
@@ -169,7 +173,12 @@ def _ladder(rows: np.ndarray, batch: int, max_shapes: int, slots: int) -> np.nda
     return best
 
 
-def _choose(padded: np.ndarray, batch: int, max_shapes: int, slots: int) -> np.ndarray:
+def _padded(rows: Any) -> Any:
+    """Up to a multiple of four."""
+    return -(-rows // 4) * 4
+
+
+def _choose(padded: np.ndarray, batch: int, max_shapes: int) -> np.ndarray:
     """Sizes of least work where a graph has a block for itself, by dynamic programming."""
     distinct, counts = np.unique(padded, return_counts=True)
     total = np.concatenate([[0], np.cumsum(counts)])
@@ -250,7 +259,8 @@ def build(
 ) -> tuple[tuple[Rows, ...], list[Members]]:
     """The pool of all graphs of some sets of ``(graphs, soft labels)``, and the members of each.
 
-    Where several graphs share a block they are folded ones, of ``model.fold``. A block that several sets have in common, with the same labels, is kept once.
+    Where graphs may share a block they are folded ones, of ``model.fold``. A block that several
+    sets have in common, with the same labels, is kept once.
     """
     places: list[dict[Any, int]] = [{} for _ in layout.sizes]
     kept: list[list[list[tuple[Any, np.ndarray]]]] = [[] for _ in layout.sizes]
