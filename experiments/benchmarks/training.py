@@ -90,7 +90,8 @@ def products(data: Dataset, backbone: str, batch_size: int, seed: int, width: in
     left out: what is found is a floor.
     """
     train = _parts(data, seed)[0]
-    sizes = [graph.num_nodes for graph in data.graphs]
+    model = backbones.make(backbone, data.num_classes, width)
+    sizes = [graph.num_nodes for graph in model.quotients(data.graphs)]
     plan = layout.plan(sizes, layout.even(len(train), batch_size), slots=layout.SLOTS)
     rng = np.random.default_rng(seed)
     draw = lambda *shape: jnp.asarray(rng.normal(size=shape), jnp.float32)  # noqa: E731

@@ -11,9 +11,9 @@ import jax
 import jax.numpy as jnp
 import jraph
 
-from fgw_jax.backbones import folding, nodes
-from fgw_jax.backbones.folding import Folded
+from fgw_jax.backbones import nodes, quotients
 from fgw_jax.backbones.layers import BatchNorm, Head
+from fgw_jax.backbones.quotients import Quotient
 from fgw_jax.graphs import Batch, Graph
 
 
@@ -52,18 +52,18 @@ class Backbone(nn.Module):
         """Logits ``[B, C]``."""
         return self.classify(self.encode(inputs, extras, train), train)
 
-    #: whether several graphs may share a block, by :meth:`fold` and :meth:`pack`
+    #: whether several graphs may share a block, by :meth:`quotients` and :meth:`pack`
     packs: ClassVar[bool] = False
 
     def prepare(self, batch: Batch) -> Any:
         """What to derive from a batch once and hand to :meth:`encode` as one of ``extras``."""
         return None
 
-    def fold(self, graphs: Sequence[Graph]) -> list[Folded]:
+    def quotients(self, graphs: Sequence[Graph]) -> list[Quotient]:
         """Graphs as the rows they need in a block."""
-        raise TypeError(f"{type(self).__name__} does not define fold")
+        raise TypeError(f"{type(self).__name__} does not define quotients")
 
-    def pack(self, blocks: Sequence[Sequence[Folded]], size: int, slots: int) -> Any:
+    def pack(self, blocks: Sequence[Sequence[Quotient]], size: int, slots: int) -> Any:
         """What :meth:`prepare` gives, up to ``slots`` graphs in a block of ``size`` rows."""
         raise TypeError(f"{type(self).__name__} does not define pack")
 
@@ -107,12 +107,12 @@ class MessagePassing(Backbone):
         found = nodes.prepare(batch)
         return dataclasses.replace(found, blocks=self.operator(nodes.Dense(found.blocks)).blocks)
 
-    def fold(self, graphs: Sequence[Graph]) -> list[Folded]:
+    def quotients(self, graphs: Sequence[Graph]) -> list[Quotient]:
         """Graphs whose nodes that all layers take for equal are one row."""
         operator = lambda adjacency: self.operator(nodes.Dense(adjacency[None])).blocks[0]  # noqa: E731
-        return folding.fold(graphs, self.num_layers + 1, operator)
+        return quotients.quotients(graphs, self.num_layers + 1, operator)
 
-    def pack(self, blocks: Sequence[Sequence[Folded]], size: int, slots: int) -> nodes.Prepared:
+    def pack(self, blocks: Sequence[Sequence[Quotient]], size: int, slots: int) -> nodes.Prepared:
         """Several graphs in a block; :meth:`encode` then looks at ``extras`` alone."""
         return nodes.pack(blocks, size, slots)
 

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import jraph
 import numpy as np
 
-from fgw_jax.backbones.folding import Folded
+from fgw_jax.backbones.quotients import Quotient
 from fgw_jax.errors import InputError, check
 from fgw_jax.graphs import Batch
 
@@ -139,8 +139,8 @@ def prepare(batch: Batch) -> Prepared:
     )
 
 
-def pack(blocks: Sequence[Sequence[Folded]], size: int, slots: int) -> Prepared:
-    """Folded graphs, up to ``slots`` in a block of ``size`` rows, each with its virtual node."""
+def pack(blocks: Sequence[Sequence[Quotient]], size: int, slots: int) -> Prepared:
+    """Quotient graphs, up to ``slots`` in a block of ``size`` rows, each with its virtual node."""
     first = blocks[0][0].features
     shape, dtype = (len(blocks), size), first.dtype
     features = np.zeros((*shape, first.shape[1]), dtype)

@@ -80,11 +80,11 @@ class Folds:
 def _kept(
     parts: Sequence[Dataset | None], model: Backbone | None
 ) -> Callable[[Dataset | None], list[Any]]:
-    """What is kept on the device of the graphs of a part: themselves, or folded by a model."""
+    """What is kept on the device of the graphs of a part: themselves, or their quotients."""
     graphs = {id(graph): graph for part in parts if part is not None for graph in part.graphs}
     found: dict[int, Any] = dict(graphs)
     if model is not None:
-        found = dict(zip(graphs, model.fold(list(graphs.values())), strict=True))
+        found = dict(zip(graphs, model.quotients(list(graphs.values())), strict=True))
     return lambda part: [] if part is None else [found[id(graph)] for graph in part.graphs]
 
 

@@ -20,8 +20,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fgw_jax.backbones.folding import Folded
 from fgw_jax.backbones.model import Backbone
+from fgw_jax.backbones.quotients import Quotient
 from fgw_jax.errors import check
 from fgw_jax.graphs import Batch, Graph
 
@@ -60,7 +60,7 @@ class Layout:
     batch_size: int
     slots: int = 1
 
-    def place(self, graphs: Sequence[Graph | Folded]) -> list[tuple[int, list[int]]]:
+    def place(self, graphs: Sequence[Graph | Quotient]) -> list[tuple[int, list[int]]]:
         """Blocks that hold the graphs: the kind of each, and its graphs by number."""
         return _pack([graph.num_nodes + 1 for graph in graphs], self.sizes, self.slots)
 
@@ -259,7 +259,7 @@ def build(
 ) -> tuple[tuple[Rows, ...], list[Members]]:
     """The pool of all graphs of some sets of ``(graphs, soft labels)``, and the members of each.
 
-    Where graphs may share a block they are folded ones, of ``model.fold``. A block that several
+    Where graphs may share a block they are those of ``model.quotients``. A block that several
     sets have in common, with the same labels, is kept once.
     """
     places: list[dict[Any, int]] = [{} for _ in layout.sizes]
@@ -305,7 +305,7 @@ def _stack(
     """Blocks and empty ones of one size, on the device."""
     empty = [Graph.from_adjacency(np.zeros((1, 1)), np.zeros((1, width)))]
     graphs = [[graph for graph, _ in block] for block in blocks]
-    graphs = graphs or [empty if slots == 1 else model.fold(empty)]
+    graphs = graphs or [empty if slots == 1 else model.quotients(empty)]
     batch = None
     if slots == 1:
         batch = Batch.stack([graph.unpad() for (graph,) in graphs], size - 1)

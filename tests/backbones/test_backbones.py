@@ -80,13 +80,13 @@ def test_groups_of_several_sizes_equal_one_batch(backbone, rng):
 def test_graphs_that_share_a_block_do_not_meet(backbone, rng):
     graphs = random_graphs(rng)
     if not backbone.model.packs:
-        with pytest.raises(TypeError, match="does not define fold"):
-            backbone.model.fold(graphs)
+        with pytest.raises(TypeError, match="does not define quotients"):
+            backbone.model.quotients(graphs)
         with pytest.raises(TypeError, match="does not define pack"):
             backbone.model.pack([], 80, 4)
         return
-    folded = backbone.model.fold(graphs)
-    blocks = [backbone.model.pack([folded[:3], folded[3:]], 60, 3)]
+    reduced = backbone.model.quotients(graphs)
+    blocks = [backbone.model.pack([reduced[:3], reduced[3:]], 60, 3)]
     logits = backbone.logits([None], blocks).reshape(2, 3, -1)
     whole = backbone.logits(Batch.stack(graphs, SIZE))
     np.testing.assert_allclose(logits[0], whole[:3], **TOLERANCE)

@@ -97,7 +97,7 @@ def test_an_epoch_takes_every_graph_of_a_set_once(slots):
     graphs = [Graph.from_edges([(0, n - 1)], n, np.full((n, 1), n)) for n in range(2, 42)]
     labels = np.eye(40, dtype=np.float32)
     plan = layout.plan(range(2, 42), 8, max_shapes=3, slots=slots)
-    kept = graphs if slots == 1 else MODEL.fold(graphs)
+    kept = graphs if slots == 1 else MODEL.quotients(graphs)
     sets = [(kept[:30], labels[:30]), (kept[20:], labels[20:])]
     pool, (first, second) = layout.build(plan, sets, MODEL)
     assert sum(int(rows.filled.sum()) for rows in pool) >= 40

@@ -1,11 +1,13 @@
-"""Nodes that no message-passing network can tell apart, folded into one row.
+"""Nodes that no message-passing network can tell apart, as one row.
 
 Colour refinement gives two nodes one colour if they have the same features and, round after round,
 neighbours of the same colours over edges of the same weights. After t rounds nodes of one colour
 have equal rows in the first t layers of any message-passing network (Morris et al., 2019; Xu et
 al., 2019), so that one row is enough for all of them: sums over neighbours count it as often as it
-stands there, and so do the moments of a batch norm. Logits and gradients are those of the whole
-graph. A molecule keeps five rows in six, an ego network of actors one in four.
+stands there, and so do the moments of a batch norm. The row of any node of a class will do: all
+of them have the same edges to the classes of the round before, on which the layer before is
+constant. Logits and gradients are those of the whole graph. A molecule keeps five rows in six, an
+ego network of actors one in four.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ Operator = Callable[[np.ndarray], np.ndarray]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Folded:
+class Quotient:
     """A graph of n nodes in k classes, and its virtual node.
 
     Attributes:
@@ -43,22 +45,22 @@ class Folded:
         return len(self.counts)
 
 
-def fold(graphs: Sequence[Graph], rounds: int, operator: Operator) -> list[Folded]:
+def quotients(graphs: Sequence[Graph], rounds: int, operator: Operator) -> list[Quotient]:
     """Graphs of one width, their nodes in classes of ``rounds`` rounds of refinement.
 
     ``operator`` is given each adjacency with the virtual node joined to all nodes. Where it looks
     at degrees, a network of L layers asks for L + 1 rounds.
 
     >>> star = Graph.from_edges([(0, 1), (0, 2), (0, 3)], 4)
-    >>> fold([star], rounds=1, operator=lambda adjacency: adjacency)[0].counts
+    >>> quotients([star], rounds=1, operator=lambda adjacency: adjacency)[0].counts
     array([1., 3.], dtype=float32)
     """
     graphs = [graph.unpad() for graph in graphs]
     found = _refine(graphs, rounds)
-    return [_fold(graph, own, operator) for graph, own in zip(graphs, found, strict=True)]
+    return [_quotient(graph, own, operator) for graph, own in zip(graphs, found, strict=True)]
 
 
-def _fold(graph: Graph, colours: np.ndarray, operator: Operator) -> Folded:
+def _quotient(graph: Graph, colours: np.ndarray, operator: Operator) -> Quotient:
     features, adjacency = np.asarray(graph.features), np.asarray(graph.adjacency)
     joined = np.pad(adjacency.astype(features.dtype), (1, 0), constant_values=1)
     joined[0, 0] = 0
@@ -69,7 +71,7 @@ def _fold(graph: Graph, colours: np.ndarray, operator: Operator) -> Folded:
     order = np.concatenate([[0], 1 + np.argsort(classes, kind="stable")])
     starts = np.concatenate([[0], 1 + np.cumsum(counts) - counts])
     rows = operator(joined)[np.concatenate([[0], 1 + nodes])]
-    return Folded(
+    return Quotient(
         features[nodes],
         counts.astype(features.dtype),
         np.add.reduceat(rows[:, order], starts, axis=1),

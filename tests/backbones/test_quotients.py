@@ -1,4 +1,4 @@
-"""Nodes folded into one row change neither logits nor gradients."""
+"""Nodes that are one row change neither logits nor gradients."""
 
 import jax
 import jax.numpy as jnp
@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from fgw_jax import Batch, Graph, backbones
-from fgw_jax.backbones import folding
+from fgw_jax.backbones import quotients
 
 
 def plain(adjacency):
@@ -15,7 +15,7 @@ def plain(adjacency):
 
 
 def classes(graph, rounds):
-    return sorted(folding.fold([graph], rounds, plain)[0].counts.astype(int).tolist())
+    return sorted(quotients.quotients([graph], rounds, plain)[0].counts.astype(int).tolist())
 
 
 def test_classes_are_those_of_networkx():
@@ -57,11 +57,11 @@ def test_rounds_are_no_deeper_than_asked():
 
 def test_the_operator_keeps_its_row_sums():
     graph = Graph.from_networkx(nx.barbell_graph(5, 3))
-    (folded,) = folding.fold([graph], 6, plain)
+    (reduced,) = quotients.quotients([graph], 6, plain)
     degrees = np.asarray(graph.adjacency).sum(1) + 1
-    assert folded.operator[0].sum() == graph.num_nodes
-    np.testing.assert_array_equal(folded.operator[0, 1:], folded.counts)
-    found = np.repeat(folded.operator[1:].sum(1), folded.counts.astype(int))
+    assert reduced.operator[0].sum() == graph.num_nodes
+    np.testing.assert_array_equal(reduced.operator[0, 1:], reduced.counts)
+    found = np.repeat(reduced.operator[1:].sum(1), reduced.counts.astype(int))
     np.testing.assert_array_equal(np.sort(found), np.sort(degrees))
 
 
@@ -81,14 +81,14 @@ def symmetric_graphs():
 
 @pytest.mark.parametrize("name", ["vgcn", "vgin"])
 @pytest.mark.parametrize("num_layers", [1, 2, 6])
-def test_training_on_folded_graphs_is_training_on_whole_ones(name, num_layers):
+def test_training_on_quotients_is_training_on_whole_ones(name, num_layers):
     """Logits, moments and gradients, virtual nodes and batch norms included."""
     graphs = symmetric_graphs()
     model = backbones.make(name, 3, hidden=8, num_layers=num_layers, dropout=0.0)
-    folded = model.fold(graphs)
-    assert sum(f.num_nodes for f in folded) < 0.7 * sum(g.num_nodes for g in graphs)
+    reduced = model.quotients(graphs)
+    assert sum(f.num_nodes for f in reduced) < 0.7 * sum(g.num_nodes for g in graphs)
     whole = Batch.stack(graphs, 12)
-    packed = [model.pack([folded[:3], folded[3:]], 40, 3)]
+    packed = [model.pack([reduced[:3], reduced[3:]], 40, 3)]
     order = np.array([0, 1, 2, 3, 4])  # the last slot of the second block is empty
     variables = model.init(jax.random.key(0), whole)
     labels = jnp.asarray(np.eye(3, dtype=np.float32)[[0, 1, 2, 0, 1]])
