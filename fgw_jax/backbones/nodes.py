@@ -150,12 +150,10 @@ def pack(blocks: Sequence[Sequence[Quotient]], size: int, slots: int) -> Prepare
         start = 0
         for slot, graph in enumerate(graphs):
             stop = start + 1 + graph.num_nodes
-            features[b, start + 1 : stop], counts[b, start + 1 : stop] = (
-                graph.features,
-                graph.counts,
-            )
+            own = slice(start + 1, stop)
+            features[b, own], counts[b, own], counts[b, start] = graph.features, graph.counts, 1
             operators[b, start:stop, start:stop] = graph.operator
-            counts[b, start], virtual[b, slot], start = 1, start, stop
+            virtual[b, slot], start = start, stop
     transposed = np.ascontiguousarray(operators.transpose(0, 2, 1))
     return Prepared(features, counts, operators, transposed, virtual)
 

@@ -82,7 +82,7 @@ def _refine(graphs: Sequence[Graph], rounds: int) -> list[np.ndarray]:
     """Colours ``[n]`` of each graph: 64-bit hashes, comparable within a graph.
 
     All graphs at once. Two different colours of a graph of a thousand nodes meet in one hash with
-    a probability below 1e-13.
+    a probability below 1e-12.
     """
     sizes = np.array([graph.num_nodes for graph in graphs])
     features = np.concatenate([np.asarray(graph.features) for graph in graphs])
