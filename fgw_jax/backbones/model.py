@@ -129,6 +129,20 @@ class MessagePassing(Backbone):
             extras = self.prepared(inputs, extras)[1]
         return [found.nodes() for found in extras]
 
+    def layer(
+        self, convolution: nn.Module, rows: jax.Array, affine: Any, group: nodes.Nodes
+    ) -> jax.Array:
+        """New rows of a group before the batch norm, ``[M, h]``.
+
+        Large graphs are rare, so that the blocks a step has for them are mostly empty, and left
+        out then: rows that stand for no node are not looked at, whatever they hold.
+        """
+        convolve = lambda module, r: jax.nn.relu(module(r, affine, group.adjacency))  # noqa: E731
+        if self.is_initializing() or not group.mostly_empty:
+            return convolve(convolution, rows)
+        nothing = lambda module, r: jnp.zeros((len(r), self.hidden), r.dtype)  # noqa: E731
+        return nn.cond(group.counts.any(), convolve, nothing, convolution, rows)
+
     def encode(
         self,
         inputs: Batch | Sequence[Batch] | jraph.GraphsTuple,
@@ -141,7 +155,7 @@ class MessagePassing(Backbone):
         rows, affine = [group.features for group in groups], None
         for convolution, norm in zip(self.convolutions, self.norms, strict=True):
             rows = [
-                jax.nn.relu(convolution(r, affine, group.adjacency))
+                self.layer(convolution, r, affine, group)
                 for r, group in zip(rows, groups, strict=True)
             ]
             affine = norm(rows, counts, train)

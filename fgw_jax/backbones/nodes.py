@@ -21,7 +21,7 @@ from fgw_jax.backbones.quotients import Quotient
 from fgw_jax.errors import InputError, check
 from fgw_jax.graphs import Batch
 
-#: nodes from which an empty slot is worth a look before it is multiplied
+#: rows from which an empty block is worth a look before anything is multiplied
 LARGE = 128
 
 
@@ -74,6 +74,11 @@ class Sparse:
         return Sparse(senders, receivers, weights, self.size)
 
 
+def mostly_empty(num_blocks: int, size: int) -> bool:
+    """Whether blocks are so large and few that most steps have no graph for them."""
+    return num_blocks <= 2 and size >= LARGE
+
+
 @dataclasses.dataclass(frozen=True)
 class Nodes:
     """Rows of some graphs.
@@ -89,6 +94,13 @@ class Nodes:
     counts: jax.Array
     adjacency: Dense | Sparse
     virtual: jax.Array
+
+    @property
+    def mostly_empty(self) -> bool:
+        """Whether most steps have no graph for these rows."""
+        if isinstance(self.adjacency, Sparse):
+            return False
+        return mostly_empty(*self.adjacency.blocks.shape[:2])
 
 
 @jax.tree_util.register_dataclass
@@ -222,35 +234,17 @@ def _product(blocks: jax.Array, transposed: jax.Array, rows: jax.Array) -> jax.A
     Given the transpose, the backward pass is the same fast product; products with a transposed
     left side run at half the speed on CPU.
     """
-    return _multiply(blocks, rows)
+    return blocks @ rows
 
 
 def _product_forward(
     blocks: jax.Array, transposed: jax.Array, rows: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
-    return _multiply(blocks, rows), transposed
+    return blocks @ rows, transposed
 
 
 def _product_backward(transposed: jax.Array, gradient: jax.Array) -> tuple[Any, Any, jax.Array]:
-    return None, None, _multiply(transposed, gradient)
+    return None, None, transposed @ gradient
 
 
 _product.defvjp(_product_forward, _product_backward)
-
-
-def mostly_empty(num_blocks: int, size: int) -> bool:
-    """Whether blocks are so large and few that most steps have no graph for them."""
-    return num_blocks <= 2 and size >= LARGE
-
-
-def _multiply(blocks: jax.Array, rows: jax.Array) -> jax.Array:
-    """``blocks @ rows``, left out where a few large blocks hold no graph.
-
-    Large graphs are rare, so the slots a training step has for them are mostly empty. What the
-    result is on padding does not matter; the first row tells whether there is a real node.
-    """
-    b, m = blocks.shape[:2]
-    if not mostly_empty(b, m):
-        return blocks @ rows
-    filled = (blocks[:, 0, 1:] != 0).any()
-    return jax.lax.cond(filled, jnp.matmul, lambda _, x: jnp.zeros_like(x), blocks, rows)

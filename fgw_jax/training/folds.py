@@ -46,8 +46,8 @@ class Folds:
         self.augment_seconds += time.perf_counter() - start
         valid = [fold[1] for fold in self.folds]
         test = [fold[2] for fold in self.folds if fold[2] is not None]
-        slots = layout.SLOTS if self.model.packs and not self.augment.per_step else 1
-        kept = _kept([*grown, *valid, *test, *self.folds[0]], self.model if slots > 1 else None)
+        shared = self.model.packs and not self.augment.per_step
+        kept = _kept([*grown, *valid, *test, *self.folds[0]], self.model if shared else None)
         # Planned by the originals of a fold, test set included: only their sizes are used, and
         # every fold of a dataset comes to the same plan. Other graphs only need room, unless there
         # are so many of a size that the shares must follow them.
@@ -61,7 +61,7 @@ class Folds:
             trained=trained,
             max_shapes=self.config.max_shapes,
             max_pairs=self.config.max_pairs,
-            slots=slots,
+            slots=layout.SLOTS if shared else (1,),
         )
         parts = [(kept(data), data.soft_labels()) for data in (*grown, *valid, *test)]
         self.pool, members = layout.build(self.plan, parts, self.model)

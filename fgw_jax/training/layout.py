@@ -33,8 +33,10 @@ _SHAPE = 10_000.0
 _LONGER = 1.3
 #: rows kept free for graphs an augmentation may add
 _SPARE = 1.3
-#: most graphs in a block that several share
-SLOTS = 8
+#: work of a slot for a graph, used or not: the head, and its dropout
+_SLOT = 60.0
+#: most graphs in a block that several share: the cheapest of these
+SLOTS = (2, 3, 4, 6, 8)
 #: rows of the smallest blocks that several graphs may share, and how fast further kinds grow
 _BASES = (32, 40, 48, 56, 64, 72, 96, 128)
 _GROWTHS = (2.0, 2.5, 3.0)
@@ -73,25 +75,28 @@ def plan(
     trained: Sequence[int] = (),
     max_shapes: int = 7,
     max_pairs: int = 2**22,
-    slots: int = 1,
+    slots: Sequence[int] = (1,),
 ) -> Layout:
     """Choose kinds of blocks and their shares for graphs of the given ``sizes``.
 
     Kinds minimise the work of a step. They depend on ``sizes`` alone (the whole dataset, whatever
     the fold); graphs of ``extra`` sizes, made by an augmentation, only need room. Shares follow
     ``sizes`` too, unless the graphs to be ``trained`` on are of other sizes, so that an epoch would
-    take steps that are mostly empty.
+    take steps that are mostly empty. Of ``slots``, how many graphs a block may hold, the choice is
+    by work too: few leave rows of a block empty, many are empty themselves.
     """
     check(len(sizes) > 0, "sizes: an empty list; pass at least one graph")
     check(batch_size >= 1, f"batch_size: {batch_size} must be at least 1")
     own, more = np.asarray(sizes, int) + 1, np.asarray(extra, int) + 1
     own = np.concatenate([own, more[more > own.max()]])
     batch = min(batch_size, len(own))
-    if slots == 1:
+    most = max(slots)
+    if most == 1:
         chosen = _choose(_padded(own), batch, max_shapes)
     else:
-        chosen = _ladder(own, batch, max_shapes, slots)
-    count = lambda rows: _count(np.minimum(rows, chosen[-1]), chosen, slots)  # noqa: E731
+        chosen = _ladder(own, batch, max_shapes, most)
+        most = min(slots, key=lambda most: _work(own, batch, chosen, most))
+    count = lambda rows: _count(np.minimum(rows, chosen[-1]), chosen, most)  # noqa: E731
     counts = count(own)
     shares = _shares(counts, batch / len(own))
     steps = -(-len(trained) // batch)
@@ -102,7 +107,7 @@ def plan(
     needed = counts + count(more)
     rows = [max(_round(_SPARE * c), _round(n + 1)) for c, n in zip(counts, needed, strict=True)]
     whole = lambda values: tuple(int(value) for value in values)  # noqa: E731
-    return Layout(whole(chosen), whole(shares), tuple(rows), batch, slots)
+    return Layout(whole(chosen), whole(shares), tuple(rows), batch, most)
 
 
 def even(count: int, batch_size: int) -> int:
@@ -166,11 +171,16 @@ def _ladder(rows: np.ndarray, batch: int, max_shapes: int, slots: int) -> np.nda
     for base, growth in itertools.product(_BASES, _GROWTHS):
         steps = _padded((base * growth ** np.arange(max_shapes)).astype(int))
         sizes = np.append(steps[steps < rows.max()], max(_padded(rows.max()), base))[-max_shapes:]
-        share = _shares(_count(rows, sizes, slots), batch / len(rows))
-        work = (share * (sizes**2 + _ROW * sizes) + _SHAPE).sum()
+        work = _work(rows, batch, sizes, slots)
         if work < least:
             best, least = sizes, work
     return best
+
+
+def _work(rows: np.ndarray, batch: int, sizes: np.ndarray, slots: int) -> float:
+    """Work of a step whose blocks of these sizes hold up to so many graphs each."""
+    share = _shares(_count(rows, sizes, slots), batch / len(rows))
+    return float((share * (sizes**2 + _ROW * sizes + _SLOT * slots) + _SHAPE).sum())
 
 
 def _padded(rows: Any) -> Any:

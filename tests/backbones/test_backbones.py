@@ -77,6 +77,34 @@ def test_groups_of_several_sizes_equal_one_batch(backbone, rng):
     np.testing.assert_allclose(backbone.logits(groups), whole, **TOLERANCE)
 
 
+@pytest.mark.parametrize("backbone", ["vgcn", "vgin"], indirect=True)
+def test_blocks_for_large_graphs_count_where_they_hold_one(backbone, rng):
+    small, large = random_graphs(rng), random_graphs(rng, sizes=(130,))
+    groups = [Batch.stack(small, SIZE), Batch.stack(large, 130)]
+    extras = [backbone.model.prepare(group) for group in groups]
+    empty = [extras[0], jax.tree.map(np.zeros_like, extras[1])]
+
+    @jax.jit
+    def trained(params, extras):
+        variables = {**backbone.variables, "params": params}
+        out, _ = backbone.model.apply(
+            variables, groups[: len(extras)], extras, train=True,
+            method=backbone.model.encode, mutable=["batch_stats"],
+        )  # fmt: skip
+        return (out[: len(small)] ** 2).sum()
+
+    slopes = jax.jit(jax.grad(trained))
+    params = backbone.variables["params"]
+    alone, left_out, with_it = (slopes(params, given) for given in (extras[:1], empty, extras))
+    close = lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4)  # noqa: E731
+    jax.tree.map(close, left_out, alone)
+    # Several large blocks are never left out: the same graph among them says what is right.
+    crowd = [extras[0], jax.tree.map(lambda x: np.concatenate([x, 0 * x, 0 * x]), extras[1])]
+    jax.tree.map(close, with_it, slopes(params, crowd))
+    moved = jax.tree.map(lambda a, b: np.abs(a - b).max(), with_it, alone)
+    assert max(jax.tree.leaves(moved)) > 1e-2
+
+
 def test_graphs_that_share_a_block_do_not_meet(backbone, rng):
     graphs = random_graphs(rng)
     if not backbone.model.packs:

@@ -30,20 +30,20 @@ def test_a_plan_holds_every_graph_and_about_a_batch(sizes, batch_size, max_shape
 @settings(max_examples=40, deadline=None)
 @given(sizes_of, st.integers(1, 40), st.integers(1, 7))
 def test_shared_blocks_hold_every_graph_once(sizes, batch_size, max_shapes):
-    plan = layout.plan(sizes, batch_size, max_shapes=max_shapes, slots=4)
+    plan = layout.plan(sizes, batch_size, max_shapes=max_shapes, slots=(2, 4))
     graphs = [Graph.from_edges([], n) for n in sizes]
     blocks = plan.place(graphs)
     assert len(plan.sizes) <= max_shapes
     assert sorted(graph for _, block in blocks for graph in block) == list(range(len(sizes)))
     for kind, block in blocks:
-        assert len(block) <= 4
+        assert len(block) <= plan.slots <= 4
         assert sum(sizes[graph] + 1 for graph in block) <= plan.sizes[kind]
 
 
 def test_shared_blocks_leave_hardly_a_row_empty():
     sizes = np.random.default_rng(0).geometric(1 / 25, 800) + 4
     rows = lambda plan: np.dot(plan.sizes, plan.shares) / plan.batch_size  # noqa: E731
-    shared, apart = rows(layout.plan(sizes, 128, slots=8)), rows(layout.plan(sizes, 128))
+    shared, apart = rows(layout.plan(sizes, 128, slots=layout.SLOTS)), rows(layout.plan(sizes, 128))
     assert shared < 1.1 * (sizes + 1).mean() < apart
 
 
@@ -96,7 +96,7 @@ MODEL = backbones.make("vgin", 2, hidden=4, num_layers=1)
 def test_an_epoch_takes_every_graph_of_a_set_once(slots):
     graphs = [Graph.from_edges([(0, n - 1)], n, np.full((n, 1), n)) for n in range(2, 42)]
     labels = np.eye(40, dtype=np.float32)
-    plan = layout.plan(range(2, 42), 8, max_shapes=3, slots=slots)
+    plan = layout.plan(range(2, 42), 8, max_shapes=3, slots=(slots,))
     kept = graphs if slots == 1 else MODEL.quotients(graphs)
     sets = [(kept[:30], labels[:30]), (kept[20:], labels[20:])]
     pool, (first, second) = layout.build(plan, sets, MODEL)
