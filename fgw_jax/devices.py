@@ -62,12 +62,9 @@ def compiled(
     names = list(inspect.signature(function).parameters)
     lane_names = [name for name in names if name not in (shared or ())]
 
-    def light() -> dict[str, Any] | None:
-        return {"xla_backend_optimization_level": 1} if jax.default_backend() == "cpu" else None
-
     @functools.cache
-    def on_one(backend: str) -> Callable[..., Any]:
-        return jax.jit(function, compiler_options=light(), static_argnames=static_argnames)
+    def on_one(backend: str, alone: bool) -> Callable[..., Any]:
+        return jax.jit(function, compiler_options=_light(alone), static_argnames=static_argnames)
 
     @functools.cache
     def on_many(mesh: Mesh, static: tuple[tuple[str, Any], ...]) -> Callable[..., Any]:
@@ -85,21 +82,50 @@ def compiled(
             check_vma=False,
         )
         shardings = tuple(NamedSharding(mesh, spec) for spec in specs)
-        return jax.jit(spread, compiler_options=light(), in_shardings=shardings)
+        return jax.jit(spread, compiler_options=_light(), in_shardings=shardings)
 
     @functools.wraps(function)
     def call(*args: Any, **static: Any) -> Any:
-        mesh = None
+        mesh, alone = None, False
         if shared is not None:
-            mesh = _mesh(jax.tree.leaves(args[names.index(lane_names[0])])[0].shape[0])
+            lanes = jax.tree.leaves(args[names.index(lane_names[0])])[0].shape[0]
+            mesh, alone = _mesh(lanes), lanes == 1
         if mesh is None:
-            program = programs.kept(function, args, static, light()) if keep else None
+            program = programs.kept(function, args, static, _light(alone)) if keep else None
             if program is not None:
                 return program(*jax.tree.leaves(args))
-            return on_one(jax.default_backend())(*args, **static)
+            return on_one(jax.default_backend(), alone)(*args, **static)
         return on_many(mesh, tuple(sorted(static.items())))(*args)
 
     return call
+
+
+def _light(alone: bool = False) -> dict[str, Any] | None:
+    """Options by which XLA compiles for CPU in less time; ``None`` elsewhere.
+
+    A lane that is ``alone`` is one of large graphs: its time goes into products, and kernels may
+    come from XLA's older emitters, at half the time to compile.
+    """
+    if jax.default_backend() != "cpu":
+        return None
+    options: dict[str, Any] = {"xla_backend_optimization_level": 1}
+    if alone and accepts("xla_cpu_use_fusion_emitters", False):
+        options["xla_cpu_use_fusion_emitters"] = False
+    return options
+
+
+@functools.cache
+def accepts(option: str, value: Any) -> bool:
+    """Whether the compiler at hand knows an option: one that it does not is an error to give.
+
+    >>> accepts("xla_no_such_option", False)
+    False
+    """
+    try:
+        jax.jit(lambda x: x, compiler_options={option: value}).lower(0.0).compile()
+    except jax.errors.JaxRuntimeError:
+        return False
+    return True
 
 
 def _mesh(lanes: int) -> Mesh | None:
