@@ -3,6 +3,8 @@
 JAX's compilation cache keeps what the compiler made. To look it up a process still traces its
 functions in Python and lowers them, which for the solvers of lists takes longer than reading all
 their programs. What tracing gave is therefore kept as well, as ``jax.export`` writes it.
+
+In memory the programs of a long job are dropped before they are too many: :func:`make_room`.
 """
 
 from __future__ import annotations
@@ -22,6 +24,9 @@ from fgw_jax import storage
 from fgw_jax.errors import DataError, check
 
 Type = TypeVar("Type", bound=type)
+
+#: where Linux tells what is mapped into this process, and how many maps it may have
+_MAPS, _MAPS_LIMIT = Path("/proc/self/maps"), Path("/proc/sys/vm/max_map_count")
 
 _folder: Path | None = None
 _lock = threading.Lock()
@@ -81,6 +86,27 @@ def kept(
                 _write(_folder / name, exported)
             _ready[name] = jax.jit(exported.call, compiler_options=options)
         return _ready[name]
+
+
+def make_room(most: int | None = None) -> bool:
+    """Drop all compiled programs when this process has more than ``most`` memory maps.
+
+    Compiled code lies in maps of its own, a hundred and more a program, and Linux ends a process
+    that goes past their limit (65,530 as a rule) without a word. By default programs are dropped at
+    half of it. Those that are needed again are compiled again, or read. Returns whether they were
+    dropped; never, where there is no such count.
+    """
+    try:
+        maps = _MAPS.read_bytes().count(b"\n")
+        most = int(_MAPS_LIMIT.read_text()) // 2 if most is None else most
+    except OSError:
+        return False
+    if maps <= most:
+        return False
+    with _lock:
+        _ready.clear()
+    jax.clear_caches()
+    return True
 
 
 def _name(function: Callable[..., Any], leaves: Any, tree: Any, static: dict[str, Any]) -> str:

@@ -100,3 +100,19 @@ def test_a_new_process_traces_nothing(folder):
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == str([float(x) for x in expected])
     assert "traced" in run(folder / "other").stderr
+
+
+def test_programs_are_dropped_when_they_are_too_many():
+    """Hundreds of compiled programs would end the process: Linux limits its memory maps."""
+    count = lambda: programs._MAPS.read_bytes().count(b"\n")  # noqa: E731
+    if not programs._MAPS.exists():
+        assert not programs.make_room(0)
+        return
+    square = jax.jit(lambda x: (x @ x.T).sum())
+    for n in range(1, 30):
+        square(np.ones((n, 3), np.float32))
+    before = count()
+    assert not programs.make_room() and count() == before
+    assert programs.make_room(before - 1)
+    assert count() < before - 29
+    assert square(np.ones((2, 3), np.float32)) == 12.0

@@ -33,6 +33,8 @@ _SHAPE = 10_000.0
 _LONGER = 1.3
 #: rows kept free for graphs an augmentation may add
 _SPARE = 1.3
+#: blocks kept at the least: of rare kinds a draw has a few more or less than the last
+_FEWEST = 8
 #: work of a slot for a graph, used or not: the head, and its dropout
 _SLOT = 60.0
 #: most graphs in a block that several share: the cheapest of these
@@ -80,15 +82,17 @@ def plan(
     """Choose kinds of blocks and their shares for graphs of the given ``sizes``.
 
     Kinds minimise the work of a step. They depend on ``sizes`` alone (the whole dataset, whatever
-    the fold); graphs of ``extra`` sizes, made by an augmentation, only need room. Shares follow
-    ``sizes`` too, unless the graphs to be ``trained`` on are of other sizes, so that an epoch would
-    take steps that are mostly empty. Of ``slots``, how many graphs a block may hold, the choice is
+    the fold); graphs of ``extra`` sizes, made by an augmentation, only need room, for which sizes
+    are few: the largest graph differs from draw to draw. Shares follow ``sizes`` too, unless the
+    graphs to be ``trained`` on are of other sizes, so that an epoch would take steps that are
+    mostly empty. Of ``slots``, how many graphs a block may hold, the choice is
     by work too: few leave rows of a block empty, many are empty themselves.
     """
     check(len(sizes) > 0, "sizes: an empty list; pass at least one graph")
     check(batch_size >= 1, f"batch_size: {batch_size} must be at least 1")
     own, more = np.asarray(sizes, int) + 1, np.asarray(extra, int) + 1
-    own = np.concatenate([own, more[more > own.max()]])
+    if (more > own.max()).any():
+        own = np.append(own, _round(more.max()))
     batch = min(batch_size, len(own))
     most = max(slots)
     if most == 1:
@@ -105,7 +109,7 @@ def plan(
         batch = max(1, batch // 2)
         shares = _shares(counts, batch / len(own))
     needed = counts + count(more)
-    rows = [max(_round(_SPARE * c), _round(n + 1)) for c, n in zip(counts, needed, strict=True)]
+    rows = [_round(max(_FEWEST, _SPARE * c, n + 1)) for c, n in zip(counts, needed, strict=True)]
     whole = lambda values: tuple(int(value) for value in values)  # noqa: E731
     return Layout(whole(chosen), whole(shares), tuple(rows), batch, most)
 

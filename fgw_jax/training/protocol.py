@@ -224,6 +224,7 @@ def run(
     def task(job: Job) -> tuple[Job, dict[str, Any] | None]:
         with lock:
             done = bench.key(job) in store  # another process was faster
+        programs.make_room()  # a sweep goes through hundreds of programs
         return job, None if done else bench.run(job) | {"side_by_side": at_once}
 
     tasks = [functools.partial(task, job) for job in todo]

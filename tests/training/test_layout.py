@@ -136,6 +136,18 @@ def test_an_epoch_takes_every_graph_of_a_set_once(slots):
         assert (epoch(members, jax.random.key(1))[1] != order).any(), "not shuffled"
 
 
+def test_draws_whose_largest_graphs_differ_share_few_plans():
+    """An augmentation that draws anew every few epochs must not compile anew each time."""
+    rng = np.random.default_rng(0)
+    sizes = rng.integers(5, 60, 200).tolist()
+    draws = [rng.integers(60, 130, rng.integers(0, 6)).tolist() for _ in range(40)]
+    for slots in ((1,), layout.SLOTS):
+        plans = [layout.plan(sizes, 32, extra=extra, slots=slots) for extra in draws]
+        assert 2 <= len(set(plans)) <= 4
+        for plan, extra in zip(plans, draws, strict=True):
+            assert plan.sizes[-1] > max(extra, default=0)
+
+
 def test_graphs_in_several_sets_take_one_block():
     data = synthetic(num_graphs=20)
     plan = layout.plan([graph.num_nodes for graph in data.graphs], 8)
