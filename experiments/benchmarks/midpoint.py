@@ -76,6 +76,16 @@ def judged(pairs: Sequence[Pair], mids: Any) -> np.ndarray:
     )
 
 
+def ratio_of_means(values: np.ndarray, reference: np.ndarray) -> tuple[float, float]:
+    """Mean to mean over the same pairs, and its standard error (delta method).
+
+    A few pairs whose ratio is near one half make up most of a mean, so the error is large.
+    """
+    ratio = float(np.mean(values) / np.mean(reference))
+    spread = np.std(values - ratio * reference, ddof=1) if len(values) > 1 else np.nan
+    return ratio, float(spread / np.mean(reference) / np.sqrt(len(values)))
+
+
 def best_of_restarts(pairs: Sequence[Pair], restarts: int, seed: int) -> np.ndarray:
     """The least objective of each pair over runs that number its nodes anew.
 
@@ -104,8 +114,11 @@ def table(
     """All ways on the same pairs; ``slow=False`` leaves out the loops from random starts."""
     count = len(pairs)
     rows: list[dict[str, Any]] = []
+    reference: Any = None
 
     def add(name, rule, objective, outer, seconds, error=0.0, compile_seconds=0.0):
+        nonlocal reference
+        reference = objective if reference is None else reference
         row = {
             "way": name,
             "stops on": rule,
@@ -116,7 +129,7 @@ def table(
             "marginal error": float(error),
         }
         rows.append(row)
-        row["to the first"] = row["objective"] / rows[0]["objective"]
+        row["to the first"], row["s.e."] = ratio_of_means(objective, reference)
         row["faster"] = rows[0]["ms a pair"] / row["ms a pair"]
         print(markdown(rows[-1:]), flush=True)
 

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, ClassVar
+from typing import ClassVar
 
-import jax
 import numpy as np
 
-from fgw_jax.augment import drawing
-from fgw_jax.augment.base import Augmentation
-from fgw_jax.augment.soft_alignment import aligned_mixes
-from fgw_jax.datasets.dataset import Dataset
+from fgw_jax.augment.aligned import AlignedMixup
 from fgw_jax.graphs import Graph
 
 
 @dataclasses.dataclass(frozen=True)
-class GeodesicMixup(Augmentation):
+class GeodesicMixup(AlignedMixup):
     r"""A point of the FGW geodesic: the common nodes are pairs (i, j) that the plan joins.
 
     :math:`A_{(i,j),(k,l)} = \lambda A_1(i,k) + (1-\lambda) A_2(j,l)` and
@@ -24,26 +20,10 @@ class GeodesicMixup(Augmentation):
     with the node that gets most of its mass, so a new graph has as many nodes as the larger
     parent, and its structure is decoded to the parents' mixed density.
 
-    Attributes:
-        ratio: new graphs for each original.
-        beta_k: lam ~ Beta(k, k).
-        alpha: structure against features.
-        solver: solver of FGW; ``None`` for ``Strict()``.
+    Fields as in :class:`~fgw_jax.augment.aligned.AlignedMixup`.
     """
 
     name: ClassVar[str] = "geomix"
-    ratio: float = 0.25
-    beta_k: float = 0.2
-    alpha: float = 0.95
-    solver: Any = None
-
-    def __post_init__(self) -> None:
-        drawing.check_mixing(self.ratio, self.beta_k)
-        drawing.check_share("alpha", self.alpha)
-
-    def __call__(self, key: jax.Array, dataset: Dataset) -> Dataset:
-        """Append mixes of pairs of different classes."""
-        return aligned_mixes(self, key, dataset)
 
     def mix(
         self, heavy: Graph, light: Graph, plan: np.ndarray, lam: float
