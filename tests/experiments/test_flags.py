@@ -41,6 +41,21 @@ def test_every_flag_reaches_its_field():
     assert {name: getattr(one, name) for name in given} == given
 
 
+@pytest.mark.parametrize("name", ["rotating", "paper"])
+def test_a_flagfile_says_what_its_flags_say(name):
+    file = ROOT / "experiments" / "flagfiles" / f"{name}.flags"
+    written = [line for line in file.read_text().splitlines() if line.startswith("--")]
+    extra = sweep.own_flags
+    read = parsed(f"--flagfile={file}", names=(), extra=extra)
+    told = parsed(*written, names=(), extra=extra)
+    assert (
+        sweeps.overrides(read)
+        == sweeps.overrides(told)
+        != sweeps.overrides(parsed(names=(), extra=extra))
+    )
+    assert read.tune == told.tune
+
+
 def refused(capsys, main, *argv, names, extra=None):
     """What a binary says before it ends with code 2."""
     values = parsed(*argv, names=names, extra=extra)
