@@ -92,9 +92,9 @@ def make_room(most: int | None = None) -> bool:
     """Drop all compiled programs when this process has more than ``most`` memory maps.
 
     Compiled code lies in maps of its own, many a program, and Linux grants a process no more than a
-    limit (65,530 as a rule), past which no more code can be mapped. By default programs are dropped at
-    half of it. Those that are needed again are compiled again, or read. Returns whether they were
-    dropped; never, where there is no such count.
+    limit (65,530 as a rule), past which no more code can be mapped. By default programs are dropped
+    at half of it. Those that are needed again are compiled again, or read. Returns whether they
+    were dropped; never, where there is no such count.
     """
     try:
         maps = _MAPS.read_bytes().count(b"\n")
