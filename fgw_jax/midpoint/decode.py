@@ -54,19 +54,20 @@ def decode(
         f"structure: expected one square matrix, got shape {a.shape}; use jax.vmap for a batch",
     )
     n = a.shape[0]
-    real = xp.ones(n, bool) if mask is None else xp.asarray(mask).astype(bool)
-    check(real.shape == (n,), f"mask: expected shape ({n},), got {real.shape}")
+    valid = np.triu(np.ones((n, n), bool), 1)
+    if mask is not None:
+        real = xp.asarray(mask).astype(bool)
+        check(real.shape == (n,), f"mask: expected shape ({n},), got {real.shape}")
+        valid = real[:, None] & real[None, :] & valid
     if concrete(density):
         ok = bool((np.asarray(density) >= 0).all() and (np.asarray(density) <= 1).all())
         check(ok, f"density: must lie in [0, 1], got {density}")
     if n < 2:
         return xp.zeros_like(a)
-    valid = real[:, None] & real[None, :] & np.triu(np.ones((n, n), bool), 1)
     strength = xp.where(valid, -a if distance_like else a, -xp.inf)
     threshold = (_by_selection if xp is np else _by_sorting)(strength, valid, density)
     edges = valid & (strength >= threshold) & (xp.asarray(density) > 0)
-    upper = edges.astype(a.dtype)
-    return upper + upper.T
+    return (edges | edges.T).astype(a.dtype)
 
 
 def _by_sorting(strength: jax.Array, valid: jax.Array, density: Any) -> jax.Array:
@@ -89,8 +90,11 @@ def _by_selection(strength: np.ndarray, valid: np.ndarray, density: Any) -> Any:
     if total == 0:
         return np.inf
     place = int(np.clip(np.ceil(float(density) * total), 1, total))
-    entry = np.partition(entries, total - place)[total - place]
-    stronger = entries[entries > entry]
-    with_it = np.count_nonzero(entries >= entry)
+    # Behind the cut nothing is weaker than its entry, before it nothing stronger.
+    cut = total - place
+    entries.partition(cut)
+    entry = entries[cut]
+    stronger = entries[cut:][entries[cut:] > entry]
+    with_it = place + np.count_nonzero(entries[:cut] == entry)
     error = [abs(count / total - float(density)) for count in (len(stronger), with_it)]
     return stronger.min() if len(stronger) and error[0] <= error[1] else entry
