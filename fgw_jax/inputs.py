@@ -24,6 +24,14 @@ def concrete(x: Any) -> bool:
     return not isinstance(x, jax.core.Tracer)
 
 
+def check_key(key: Any) -> None:
+    """Refuse what is not a random key, typed or raw."""
+    check(
+        isinstance(key, jax.Array | np.ndarray),
+        f"key: expected a random key, got {type(key).__name__}; pass jax.random.key(0)",
+    )
+
+
 def floats(name: str, values: ArrayLike) -> Any:
     """Finite real numbers in the default float type, in an array of our own."""
     if isinstance(values, jax.core.Tracer):

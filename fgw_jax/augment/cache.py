@@ -21,6 +21,7 @@ import numpy as np
 
 import fgw_jax
 from fgw_jax import storage
+from fgw_jax.augment.drawing import key_numbers
 from fgw_jax.datasets.dataset import Dataset
 from fgw_jax.errors import DataError
 
@@ -56,14 +57,6 @@ def digest(method: Any, key: jax.Array, train: Dataset) -> str:
         "method": describe(method),
     }
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
-
-
-def key_numbers(key: jax.Array) -> list[int]:
-    """The integers of a random key, typed or raw."""
-    data = (
-        jax.random.key_data(key) if jax.dtypes.issubdtype(key.dtype, jax.dtypes.prng_key) else key
-    )
-    return [int(x) for x in np.asarray(data).ravel()]
 
 
 def describe(value: Any) -> Any:

@@ -12,13 +12,19 @@ from fgw_jax import structure as structures
 from fgw_jax.datasets.dataset import Dataset, Origin
 from fgw_jax.errors import InputError, check
 from fgw_jax.graphs import Graph
+from fgw_jax.inputs import check_key
 
 
 def generator(key: jax.Array) -> np.random.Generator:
     """A numpy generator seeded by a jax key: the same key, the same draws."""
-    if jax.dtypes.issubdtype(key.dtype, jax.dtypes.prng_key):
-        key = jax.random.key_data(key)
-    return np.random.default_rng(np.asarray(key).ravel().tolist())
+    return np.random.default_rng(key_numbers(key))
+
+
+def key_numbers(key: jax.Array) -> list[int]:
+    """The integers of a random key, typed or raw."""
+    check_key(key)
+    typed = jax.dtypes.issubdtype(key.dtype, jax.dtypes.prng_key)
+    return [int(x) for x in np.asarray(jax.random.key_data(key) if typed else key).ravel()]
 
 
 def choose(
@@ -151,16 +157,9 @@ def structure_name(dataset: Dataset) -> str:
     """
     if all(g.structure is g.adjacency for g in dataset.graphs):
         return "adjacency"
-    # The three densest of a few are enough to tell the structures apart, and quick to try.
-    sample = sorted(
-        (g.unpad() for g in dataset.graphs[:50]),
-        key=lambda g: -np.count_nonzero(g.adjacency) / g.num_nodes,
-    )[:3]
+    sample = telling(dataset)
     for name in structures.STRUCTURES:
-        if all(
-            np.allclose(structures.compute(name, np.asarray(g.adjacency)), g.structure, atol=1e-5)
-            for g in sample
-        ):
+        if follows(name, sample):
             return name
     raise InputError(
         "dataset: the graphs' structure is none that follows from their adjacency; build them with "
@@ -168,11 +167,33 @@ def structure_name(dataset: Dataset) -> str:
     )
 
 
+def telling(dataset: Dataset, count: int = 3) -> list[Graph]:
+    """A few graphs that tell structures apart: the densest of those that are not complete.
+
+    Between all nodes of a complete graph there is one step, so that adjacency and shortest path
+    are the same; the denser a graph, the more paths that resistance counts.
+    """
+    graphs = [graph.unpad() for graph in dataset.graphs]
+    ends = np.array([np.count_nonzero(graph.adjacency) for graph in graphs])
+    nodes = np.array([graph.num_nodes for graph in graphs])
+    some = np.flatnonzero(ends < nodes * (nodes - 1))
+    some = some if len(some) else np.arange(len(graphs))
+    return [graphs[i] for i in some[np.argsort(-ends[some] / nodes[some], kind="stable")][:count]]
+
+
+def follows(name: str, graphs: Sequence[Graph]) -> bool:
+    """Whether the structures of ``graphs`` are those of that name."""
+    return all(
+        np.allclose(structures.compute(name, np.asarray(g.adjacency)), g.structure, atol=1e-5)
+        for g in graphs
+    )
+
+
 def measure_name(dataset: Dataset) -> str:
     """``"degree"`` if that is how the graphs' nodes weigh, else ``"uniform"``."""
-    sample = [g.unpad() for g in dataset.graphs[:50]]
+    graphs = [graph.unpad() for graph in dataset.graphs]
     uniform, degree = (
-        all(np.allclose(structures.measure(n, np.asarray(g.adjacency)), g.weights) for g in sample)
+        all(np.allclose(structures.measure(n, np.asarray(g.adjacency)), g.weights) for g in graphs)
         for n in ("uniform", "degree")
     )
     return "degree" if degree and not uniform else "uniform"

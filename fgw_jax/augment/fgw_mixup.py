@@ -13,6 +13,7 @@ import numpy as np
 from fgw_jax import distributed
 from fgw_jax import structure as structures
 from fgw_jax.augment import cache as caches
+from fgw_jax.augment import drawing
 from fgw_jax.augment.base import Augmentation
 from fgw_jax.datasets.dataset import Dataset, Origin
 from fgw_jax.errors import InputError, check
@@ -99,9 +100,8 @@ class FGWMixup(Augmentation):
     across_processes: bool = dataclasses.field(default=False, metadata={"cached": False})
 
     def __post_init__(self) -> None:
-        check(self.ratio >= 0, f"ratio: must not be negative, got {self.ratio}")
-        check(0 <= self.alpha <= 1, f"alpha: must lie in [0, 1], got {self.alpha}")
-        check(self.beta_k > 0, f"beta_k: must be positive, got {self.beta_k}")
+        drawing.check_mixing(self.ratio, self.beta_k)
+        drawing.check_share("alpha", self.alpha)
         check(
             self.refresh_every is None or self.refresh_every >= 1,
             f"refresh_every: {self.refresh_every} must be at least 1, or None for once a fold",
@@ -110,6 +110,8 @@ class FGWMixup(Augmentation):
             ("pairs", self.pairs, ("cross", "within", "any")),
             ("labels", self.labels, ("ratio", "distances")),
             ("start", self.start, ("geodesic", "random")),
+            ("structure", self.structure, (None, *structures.STRUCTURES)),
+            ("measure", self.measure, tuple(structures.MEASURES)),
         ):
             check(value in allowed, f"{name}: unknown name {value!r}; use one of {allowed}")
         check(
@@ -136,7 +138,7 @@ class FGWMixup(Augmentation):
 
     def draw(self, key: jax.Array, dataset: Dataset, count: int) -> Drawn:
         """``count`` new graphs from ``dataset``, and how they came about."""
-        rng = np.random.default_rng(caches.key_numbers(key))
+        rng = drawing.generator(key)
         solver_key = jax.random.fold_in(key, 1) if self.start == "random" else None
         structure = self._structure(dataset)
         first, second = draw_pairs(rng, dataset, count, self.pairs)
@@ -217,6 +219,11 @@ class FGWMixup(Augmentation):
 
     def _structure(self, dataset: Dataset) -> str:
         if self.structure is not None:
+            check(
+                drawing.follows(self.structure, drawing.telling(dataset)),
+                f"structure: {self.structure!r} is not what the graphs carry; name theirs, or "
+                "build them with it",
+            )
             return self.structure
         same = all(
             g.structure is g.adjacency or np.array_equal(g.structure, g.adjacency)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import jax
 
-from fgw_jax import distributed
+from fgw_jax import distributed, storage
 from fgw_jax.augment import cache
 from fgw_jax.augment.fgw_mixup import FGWMixup
 from fgw_jax.datasets.dataset import Dataset
@@ -82,7 +82,7 @@ def make(
     """
     todo = [part for part in distributed.share(parts) if not part.path.exists()]
     for part in todo if progress is None else progress(todo):
-        part.path.parent.mkdir(parents=True, exist_ok=True)
+        storage.check_writable(part.path)  # before the work, not after it
         drawn = method.draw(jax.random.fold_in(key, part.number), dataset, part.count)
         drawn.dataset.save(part.path)
     return len(todo)

@@ -67,7 +67,7 @@ def rebuild(
     features: Sequence[np.ndarray] | None = None,
     kept: Sequence[np.ndarray] | None = None,
 ) -> list[Graph]:
-    """The dataset's graphs with some fields changed, their structure computed anew.
+    """The dataset's graphs with some fields changed, their structure computed anew if need be.
 
     Args:
         dataset: the originals; padding is removed.
@@ -75,7 +75,8 @@ def rebuild(
         features: new features of each graph, over all its nodes.
         kept: positions of the nodes that stay; the weights are scaled to sum to one again.
     """
-    name = structure_name(dataset)
+    same = adjacencies is None and kept is None
+    name = None if same else structure_name(dataset)
     graphs = []
     for i, graph in enumerate(dataset.graphs):
         graph = graph.unpad()
@@ -88,7 +89,7 @@ def rebuild(
             rows, weights, mask = rows[stay], weights[stay], mask[stay]
             total = weights.sum()
             weights = weights / total if total > 0 else structures.uniform(adjacency)
-        if adjacencies is None and kept is None:
+        if name is None:
             structure = graph.structure
         else:
             structure = adjacency if name == "adjacency" else structures.compute(name, adjacency)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from fgw_jax import Dataset, Graph, augment
+from fgw_jax.augment import drawing
 from fgw_jax.errors import InputError
 from fgw_jax.graphs import Batch
 
@@ -277,6 +278,73 @@ def test_other_structures_are_computed_anew_on_the_host(name):
     for graph in method(name)(jax.random.key(0), data).graphs:
         expected = Graph.from_adjacency(graph.adjacency, structure="shortest_path").structure
         np.testing.assert_array_equal(graph.structure, expected)
+
+
+@pytest.mark.parametrize("name", ["dropedge", "smixup", "geomix", "gmixup"])
+def test_cliques_do_not_hide_the_structure_of_the_others(name):
+    """Between all nodes of a clique there is one step: adjacency and shortest path are the same."""
+    cliques = [Graph.from_adjacency(1 - np.eye(6), np.eye(6)[:, :3]) for _ in range(60)]
+    paths = [Graph.from_edges([(i, i + 1) for i in range(5)], 6, np.eye(6)[:, :3])] * 2
+    data = Dataset(
+        [
+            Graph.from_adjacency(g.adjacency, g.features, structure="shortest_path")
+            for g in (*cliques, *paths)
+        ],
+        [0] * 60 + [1] * 2,
+    )
+    made = method(name)(jax.random.key(0), data).graphs
+    for graph in made if name in PER_STEP else made[len(data) :]:
+        expected = Graph.from_adjacency(graph.adjacency, structure="shortest_path").structure
+        np.testing.assert_array_equal(graph.structure, expected)
+
+
+def test_the_measure_is_read_off_all_graphs():
+    ring = Graph.from_edges([(0, 1), (1, 2), (2, 0)], 3, measure="degree")
+    path = Graph.from_edges([(0, 1), (1, 2)], 3, measure="degree")
+    assert drawing.measure_name(Dataset([ring] * 60 + [path], [0] * 61)) == "degree"
+    assert drawing.measure_name(Dataset([ring] * 61, [0] * 61)) == "uniform"
+
+
+def test_features_may_change_under_any_structure():
+    rng = np.random.default_rng(1)
+    own = [
+        dataclasses.replace(g, structure=(g.adjacency * 7).astype(np.float32))
+        for g in random_graphs(rng, 4)
+    ]
+    out = augment.make("attrmask")(jax.random.key(0), Dataset(own, [0, 1, 0, 1]))
+    for before, after in zip(own, out.graphs, strict=True):
+        np.testing.assert_array_equal(before.structure, after.structure)
+
+
+@every
+def test_a_number_is_no_key(name, data):
+    if name in IDENTITY:
+        assert len(method(name)(0, data)) == len(data)
+        return
+    with pytest.raises(InputError, match=r"key: expected a random key, got int; .*jax.random.key"):
+        method(name)(0, data)
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"structure": "shortest_pth"}, "structure: unknown name 'shortest_pth'"),
+        ({"measure": "degre"}, "measure: unknown name 'degre'"),
+        ({"ratio": np.inf}, "ratio: inf new graphs"),
+        ({"alpha": np.nan}, "alpha: nan is not a share"),
+    ],
+)
+def test_fields_of_fgwmixup_are_refused_at_once(fields, said):
+    with pytest.raises(InputError, match=said):
+        augment.FGWMixup(**fields)
+
+
+def test_fgwmixup_refuses_another_structure_than_the_graphs_have():
+    rng = np.random.default_rng(1)
+    data = Dataset(random_graphs(rng, 4, structure="shortest_path"), [0, 1, 0, 1])
+    for wrong in ("adjacency", "resistance"):
+        with pytest.raises(InputError, match=f"structure: '{wrong}' is not what the graphs carry"):
+            augment.FGWMixup(structure=wrong, ratio=0.5)(jax.random.key(0), data)
 
 
 def test_a_structure_that_does_not_follow_from_the_adjacency_is_refused():

@@ -6,7 +6,7 @@ import pytest
 
 from fgw_jax import Relaxed, datasets
 from fgw_jax.augment import FGWMixup, Vanilla, parts
-from fgw_jax.errors import InputError
+from fgw_jax.errors import DataError, InputError
 
 
 def test_parts_are_made_once_and_joined(tmp_path):
@@ -45,3 +45,7 @@ def test_wrong_plans_are_named(tmp_path):
         parts.plan(FGWMixup(), key, data, 0, tmp_path)
     with pytest.raises(InputError, match="part_size"):
         parts.plan(FGWMixup(), key, data, 1, tmp_path, part_size=0)
+    (tmp_path / "file").touch()
+    planned = parts.plan(FGWMixup(), key, data, 1, tmp_path / "file")
+    with pytest.raises(DataError, match="file.*cannot be written to"):
+        parts.make(FGWMixup(), key, data, planned)
