@@ -13,7 +13,7 @@ from jax.typing import ArrayLike
 from fgw_jax import devices, streaming
 from fgw_jax.errors import check
 from fgw_jax.fgw import bounds
-from fgw_jax.fgw.checks import check_graphs, check_problem
+from fgw_jax.fgw.checks import check_graphs, check_named, check_problem
 from fgw_jax.fgw.problem import from_graphs
 from fgw_jax.graphs import Graph, check_list
 
@@ -64,6 +64,7 @@ def lower_bounds(
     )
     check_list("graphs1, graphs2", graphs1 + graphs2)
     check_problem(alpha, q, feature_cost)
+    check_named(feature_cost)
     check_graphs(graphs1[0], graphs2[0], feature_cost)
     sizes1, sizes2 = ([g.mask.shape[-1] for g in graphs] for graphs in (graphs1, graphs2))
     result = np.zeros(len(graphs1), jnp.result_type(float))

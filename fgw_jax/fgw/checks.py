@@ -54,6 +54,13 @@ def check_graphs(graph1: Any, graph2: Any, feature_cost: Any) -> None:
         f"graph1, graph2: feature widths differ ({widths[0]} and {widths[1]}); "
         "give both graphs the same features, or pass feature_cost as a matrix",
     )
+    shape = graph1.mask.shape[-1], graph2.mask.shape[-1]
+    check(
+        isinstance(feature_cost, str) or np.shape(feature_cost) == shape,
+        f"feature_cost: expected a name or a matrix of shape {shape}, got "
+        f"{np.shape(feature_cost)}; one row a node of the first graph, one column a node of the "
+        "second",
+    )
 
 
 def check_problem(alpha: Any, q: Any, feature_cost: Any) -> None:
@@ -62,11 +69,22 @@ def check_problem(alpha: Any, q: Any, feature_cost: Any) -> None:
     if isinstance(feature_cost, str):
         check_feature_cost(feature_cost)
     if concrete(alpha):
+        number = np.asarray(alpha)
         check(
-            np.ndim(alpha) == 0 and bool(0 <= np.asarray(alpha) <= 1),
-            f"alpha: must be one number in [0, 1], got {alpha}; "
+            number.shape == ()
+            and (number.dtype.kind in "biuf" or jax.numpy.issubdtype(number.dtype, np.floating))
+            and bool(0 <= number <= 1),
+            f"alpha: must be one number in [0, 1], got {alpha!r}; "
             "1 compares structures only, 0 features only",
         )
+
+
+def check_named(feature_cost: Any) -> None:
+    """Refuse a matrix of feature costs where there are many pairs."""
+    check(
+        isinstance(feature_cost, str),
+        "feature_cost: a matrix belongs to one pair; use distance(), or name a cost",
+    )
 
 
 def check_plan(init: Any, shape: tuple[int, int]) -> None:
@@ -89,6 +107,8 @@ def check_plan(init: Any, shape: tuple[int, int]) -> None:
 
 def check_solver(solver: Any) -> None:
     """Refuse what is not a solver, and settings no solver can work with."""
+    if isinstance(solver, type):
+        raise InputError(f"solver: this is the class; make one, {solver.__name__}()")
     if not dataclasses.is_dataclass(solver) or not hasattr(solver, "solve"):
         raise InputError(
             f"solver: expected Strict(), Relaxed() or Reference(), got {type(solver).__name__}"

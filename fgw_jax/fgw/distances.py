@@ -16,7 +16,14 @@ from fgw_jax import streaming
 from fgw_jax.buckets import round_up
 from fgw_jax.errors import check
 from fgw_jax.fgw import gradients, iteration, lanes
-from fgw_jax.fgw.checks import check_graphs, check_plan, check_problem, check_solver, is_traced
+from fgw_jax.fgw.checks import (
+    check_graphs,
+    check_named,
+    check_plan,
+    check_problem,
+    check_solver,
+    is_traced,
+)
 from fgw_jax.fgw.iteration import Output
 from fgw_jax.fgw.problem import from_graphs
 from fgw_jax.fgw.scaling import warn_if_dwarfed
@@ -206,6 +213,7 @@ def distances(
     solver = Strict() if solver is None else solver
     check_solver(solver)
     check_problem(alpha, q, feature_cost)
+    check_named(feature_cost)
     graphs1, graphs2 = list(graphs1), list(graphs2)
     check(
         len(graphs1) == len(graphs2),
@@ -245,6 +253,7 @@ def pairwise(
     solver = Strict() if solver is None else solver
     check_solver(solver)
     check_problem(alpha, q, feature_cost)
+    check_named(feature_cost)
     left = list(graphs)
     right = left if others is None else list(others)
     check_list("graphs, others", left + right)

@@ -152,9 +152,11 @@ def fixed_count(solver: Solver) -> bool:
 
 
 def advance(solver: Solver, problem: Problem, state: State, count: int | None = None) -> State:
-    """One block of steps (or ``count`` steps) and a measurement."""
-    count = solver.block if count is None else count
-    state = jax.lax.fori_loop(0, count, lambda _, s: solver.step(problem, s), state)
+    """One block of steps, or what is left to the limit, and a measurement; or ``count`` steps."""
+    steps: Any = solver.block if count is None else count
+    if count is None and solver.step_limit % steps:
+        steps = jnp.minimum(steps, solver.step_limit - state.count)
+    state = jax.lax.fori_loop(0, steps, lambda _, s: solver.step(problem, s), state)
     return solver.measure(problem, state)
 
 
@@ -183,7 +185,8 @@ def record(
         state = advance(solver, problem, state, every)
         return state, state.value
 
-    length = max(1, solver.step_limit // every)
+    every = min(every, solver.step_limit)
+    length = solver.step_limit // every
     state, values = jax.lax.scan(block, solver.init(problem, plan), None, length=length)
     return dataclasses.replace(solver.output(problem, state), history=values)
 

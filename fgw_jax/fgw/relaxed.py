@@ -102,7 +102,8 @@ class Relaxed:
     @property
     def block(self) -> int:
         """Steps between two looks at the objective."""
-        return self.check_every if self.schedule is None else self.schedule.num_steps
+        every = self.check_every if self.schedule is None else self.schedule.num_steps
+        return min(every, self.step_limit)
 
     @property
     def tolerances(self) -> tuple[Any, Any]:

@@ -31,8 +31,6 @@ def portfolio(problem: Problem, count: int, noise: ArrayLike) -> jax.Array:
     By turns the product coupling and the signature start, each with ties broken by its own seed.
     """
     product = safe_log(problem.weights1)[:, None] + safe_log(problem.weights2)[None, :]
-    if isinstance(noise, float) and noise == 0.0:
-        return product
     numbers = jnp.arange(count)
     by_signature = (numbers % 2 == 1).astype(product.dtype)
     ties = jax.vmap(lambda seed: tie_breaker(problem, seed))(numbers // 2)

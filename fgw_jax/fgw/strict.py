@@ -85,7 +85,7 @@ class Strict:
     @property
     def block(self) -> int:
         """Steps between two looks at the residual."""
-        return self._setting("check_every")
+        return min(self._setting("check_every"), self.step_limit)
 
     def solve(self, problem: Problem, plan: jax.Array | None = None) -> Output:
         """Solve one padded problem."""
@@ -108,6 +108,9 @@ class Strict:
         self, problem: Problem, plan: jax.Array | None = None, log_plan: jax.Array | None = None
     ) -> Any:
         """Start from ``plan``, or from ``log_plan``: by default the product with ties broken."""
+        if plan is not None:  # of any type and mass: a permutation is a plan too
+            plan = jnp.asarray(plan, problem.cost.dtype)
+            plan = plan * (problem.weights1.sum() / plan.sum())
         if self.method == "cg" and plan is not None:
             return conditional_gradient.init(problem, projections.safe_log(plan), plan)
         log_plan = starts.log_start(problem, plan, self.noise) if log_plan is None else log_plan
@@ -171,6 +174,9 @@ def spread_free(problem: Problem, gradient: jax.Array) -> jax.Array:
     Row and column terms do not move a projection on the polytope; only what is left is a
     direction, and its spread under mu1 mu2^T sets the scale of the step.
     """
+    # Squares of the numbers below would overflow, or vanish; a power of two rounds nothing.
+    exponent = jnp.frexp(jnp.abs(gradient).max())[1]
+    gradient = gradient * jnp.ldexp(jnp.ones((), gradient.dtype), -exponent)
     rows, columns = gradient @ problem.weights2, problem.weights1 @ gradient
     centred = gradient - (rows - problem.weights1 @ rows)[:, None] - columns[None, :]
     variance = problem.weights1 @ centred**2 @ problem.weights2

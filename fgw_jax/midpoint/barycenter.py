@@ -97,9 +97,11 @@ def solve(
     fixed_structure: ArrayLike | None = None,
     fixed_features: ArrayLike | None = None,
 ) -> Midpoint:
-    """Midpoint of stacked sources (fields with a leading axis ``S``); pure, for jit and vmap.
+    """Midpoint of stacked sources (fields with a leading axis ``S``); pure, for jit, vmap and grad.
 
-    A source that has all the weight, asked for at its own size, comes back as it is.
+    A source that has all the weight, asked for at its own size, comes back as it is. Derivatives
+    hold the plans fixed: of the objective that is the envelope theorem, since plans, structure and
+    features are those of a minimum; of the graph it is the motion of the averages alone.
 
     Args:
         sources: graphs padded to ``m`` nodes and stacked.
@@ -118,12 +120,12 @@ def solve(
     solver = Strict() if solver is None else solver
     weights = uniform(size, padded_size)
     problem = problem_of(sources, ratios, weights, alpha, fixed_structure, fixed_features)
-    if start == "geodesic" and alignments is None:
-        alignments = align(problem, solver)
+    fixed, solver = jax.lax.stop_gradient((problem, solver))
     if start == "random":
-        return paper_finish(problem, sources, paper_loop(problem, cold(solver), key))
-    assert alignments is not None  # noqa: S101 - set above
-    plans, history, count = warm_loop(problem, alignments, solver)
+        found = paper_loop(fixed, cold(solver), key)
+        return paper_finish(problem, sources, jax.lax.stop_gradient(found))
+    alignments = jax.lax.stop_gradient(align(fixed, solver) if alignments is None else alignments)
+    plans, history, count = jax.lax.stop_gradient(warm_loop(fixed, alignments, solver))
     return _describe(problem, sources, plans, alignments, history, count)
 
 
@@ -225,7 +227,7 @@ def paper_loop(problem: MidpointProblem, solver: Any, key: Any) -> PaperState:
 
 def paper_finish(problem: MidpointProblem, sources: Graph, state: PaperState) -> Midpoint:
     """The midpoint of the loop's plans, made feasible."""
-    plans = descent.feasible(problem, state.plans, 100)
+    plans = jax.lax.stop_gradient(descent.feasible(problem, state.plans, 100))
     return _describe(problem, sources, plans, None, state.history, state.count)
 
 

@@ -12,6 +12,9 @@ from jax.typing import ArrayLike
 from fgw_jax.errors import check
 from fgw_jax.inputs import concrete
 
+#: edges by which two errors may differ and count as equal: rounding must not decide
+_TIE = 1e-3
+
 
 def decode(
     structure: ArrayLike,
@@ -29,8 +32,8 @@ def decode(
 
     over the entries above the diagonal, exactly: every threshold that changes the result is one of
     the entries, so sorting them finds the best one. Entries of equal value are edges together, and
-    of two thresholds equally close the one with fewer edges is taken. A density of zero gives no
-    edge; any other at least the strongest ones.
+    of two thresholds equally close (to a thousandth of an edge) the one with fewer edges is taken.
+    A density of zero gives no edge; any other at least the strongest ones.
 
     numpy in gives numpy out, on the host; traced or jax arrays go under jit and vmap.
 
@@ -54,7 +57,7 @@ def decode(
         f"structure: expected one square matrix, got shape {a.shape}; use jax.vmap for a batch",
     )
     n = a.shape[0]
-    valid = np.triu(np.ones((n, n), bool), 1)
+    valid: Any = np.triu(np.ones((n, n), bool), 1)
     if mask is not None:
         real = xp.asarray(mask).astype(bool)
         check(real.shape == (n,), f"mask: expected shape ({n},), got {real.shape}")
@@ -77,10 +80,12 @@ def _by_sorting(strength: jax.Array, valid: jax.Array, density: Any) -> jax.Arra
     # Cutting after position k leaves k + 1 edges; a cut between equal entries is no threshold.
     total = jnp.maximum(valid.sum(), 1)
     count = np.arange(1, len(rows) + 1)
+    wanted = density * total
     following = jnp.concatenate([order[1:], jnp.full(1, -jnp.inf, order.dtype)])
     allowed = (order > following) & (count <= total)
-    error = jnp.where(allowed, jnp.abs(count / total - density), jnp.inf)
-    return order[jnp.argmin(error)]
+    error = jnp.where(allowed, jnp.abs(count - wanted), jnp.inf)
+    margin = _TIE + 4 * jnp.finfo(order.dtype).eps * total
+    return order[jnp.argmax(error <= error.min() + margin)]
 
 
 def _by_selection(strength: np.ndarray, valid: np.ndarray, density: Any) -> Any:
@@ -96,5 +101,5 @@ def _by_selection(strength: np.ndarray, valid: np.ndarray, density: Any) -> Any:
     entry = entries[cut]
     stronger = entries[cut:][entries[cut:] > entry]
     with_it = place + np.count_nonzero(entries[:cut] == entry)
-    error = [abs(count / total - float(density)) for count in (len(stronger), with_it)]
-    return stronger.min() if len(stronger) and error[0] <= error[1] else entry
+    error = [abs(count - float(density) * total) for count in (len(stronger), with_it)]
+    return stronger.min() if len(stronger) and error[0] <= error[1] + _TIE else entry

@@ -14,8 +14,9 @@ from jax.typing import ArrayLike
 from fgw_jax import streaming
 from fgw_jax.errors import InputError, check
 from fgw_jax.fgw import Relaxed, Strict, distances, from_graphs
+from fgw_jax.fgw.checks import check_problem, check_solver
 from fgw_jax.graphs import Graph, check_list
-from fgw_jax.inputs import concrete
+from fgw_jax.inputs import check_key, concrete
 from fgw_jax.midpoint import barycenter, lanes, sizes
 from fgw_jax.midpoint.barycenter import Midpoint
 from fgw_jax.midpoint.starts import STARTS
@@ -41,8 +42,9 @@ def mixup(
         \arg\min_{\tilde G} \lambda\, \mathrm{FGW}(\tilde G, G_1)
             + (1 - \lambda)\, \mathrm{FGW}(\tilde G, G_2)
 
-    Pure: goes under jit and vmap on padded graphs, where the midpoint is padded to the larger of
-    the two unless ``size`` is given. On concrete graphs the result has no padding.
+    Pure: goes under jit, vmap and grad on padded graphs, where the midpoint is padded to the larger
+    of the two unless ``size`` is given. On concrete graphs the result has no padding. Derivatives
+    are those of the objective at fixed plans, as for :func:`fgw_jax.distance`.
 
     Args:
         graph1: first graph, ``n1`` nodes.
@@ -61,21 +63,24 @@ def mixup(
     >>> mid.graph.num_nodes, mid.plans[0].shape, bool(mid.objective >= mid.bound)
     (4, (4, 4), True)
     """
-    _check(graph1, graph2, lam, alpha, start, key)
+    solver = Strict() if solver is None else solver
+    _check(graph1, graph2, lam, alpha, solver, start, key)
+    check(np.ndim(lam) == 0, f"lam: expected one number, got shape {np.shape(lam)}; see mixups")
     if all(concrete(leaf) for leaf in jax.tree.leaves((graph1, graph2, lam, alpha, solver, key))):
         return mixups(
             [graph1], [graph2], [float(np.asarray(lam))], alpha, solver, size, start, key
         )[0]
-    solver = Strict() if solver is None else solver
     n1, n2 = graph1.mask.shape[-1], graph2.mask.shape[-1]
     m = max(n1, n2)
     lam = jnp.asarray(lam, jnp.result_type(float))
     sources = jax.tree.map(lambda a, b: jnp.stack([a, b]), graph1.pad(m), graph2.pad(m))
     plan = None
     if start == "geodesic":
-        plan = aligner(solver).solve(from_graphs(graph1, graph2, alpha)).plan
-        plan = jnp.pad(plan, ((0, m - n1), (0, m - n2)))
+        fixed, problem = jax.lax.stop_gradient((solver, from_graphs(graph1, graph2, alpha)))
+        plan = jnp.pad(aligner(fixed).solve(problem).plan, ((0, m - n1), (0, m - n2)))
     nodes = sizes.adaptive(graph1.num_nodes, graph2.num_nodes, lam) if size is None else size
+    # As for a list of one, so that a key gives the same start inside and outside of jit.
+    key = None if key is None else _keys(key, 1)[0]
     mid = lanes.of_pair(
         sources, lam, nodes, m if size is None else size, alpha, solver, start, key, plan
     )
@@ -163,8 +168,8 @@ def mixups(
         lams_.shape == (len(graphs1),),
         f"lams: expected {len(graphs1)} ratios, one a pair, got shape {lams_.shape}",
     )
-    _check(graphs1[0], graphs2[0], lams_, alpha, start, key)
     solver = Strict() if solver is None else solver
+    _check(graphs1[0], graphs2[0], lams_, alpha, solver, start, key)
     pool, first, second = streaming.pool(graphs1, graphs2)
     counts = np.array([g.num_nodes for g in pool])
     nodes = _sizes(size, counts[first], counts[second], lams_)
@@ -238,21 +243,25 @@ def blocks(first: np.ndarray, second: np.ndarray, size: int = BLOCK) -> list[np.
 def _keys(key: jax.Array, count: int) -> jax.Array:
     """``count`` keys from one; as many given are taken as they are."""
     typed = jax.dtypes.issubdtype(key.dtype, jax.dtypes.prng_key)
-    return jax.random.split(key, count) if key.ndim == (0 if typed else 1) else key
+    if key.ndim == (0 if typed else 1):
+        return jax.random.split(key, count)
+    check(len(key) == count, f"key: {len(key)} keys for {count} pairs; pass one, or one a pair")
+    return key
 
 
 def _sizes(size: Any, n1: np.ndarray, n2: np.ndarray, lams: np.ndarray) -> np.ndarray:
     if size is None:
         return sizes.adaptive(n1, n2, lams)
-    nodes = np.broadcast_to(np.asarray(size), lams.shape)
+    nodes = np.asarray(size)
     check(
-        nodes.dtype.kind in "iu" and bool((nodes >= 1).all()),
-        f"size: expected whole numbers of nodes, at least 1, got {size}",
+        nodes.shape in ((), lams.shape) and nodes.dtype.kind in "iu" and bool((nodes >= 1).all()),
+        f"size: expected a whole number of nodes, at least 1, or one a pair, got {size}",
     )
-    return nodes
+    return np.broadcast_to(nodes, lams.shape)
 
 
-def _check(graph1, graph2, lam, alpha, start, key) -> None:
+def _check(graph1, graph2, lam, alpha, solver, start, key) -> None:
+    check_solver(solver)
     for name, graph in (("graph1", graph1), ("graph2", graph2)):
         if not isinstance(graph, Graph):
             raise InputError(
@@ -265,15 +274,20 @@ def _check(graph1, graph2, lam, alpha, start, key) -> None:
         f"graph1, graph2: feature widths differ ({widths[0]} and {widths[1]}); "
         "give both graphs the same features",
     )
-    for name, value in (("lam", lam), ("alpha", alpha)):
-        if concrete(value):
-            array = np.asarray(value, float)
-            check(
-                bool(((array >= 0) & (array <= 1)).all()),
-                f"{name}: must lie in [0, 1], got {value}",
-            )
+    check_problem(alpha, 2, "sqeuclidean")
+    if concrete(lam):
+        ratios = np.asarray(lam, float)
+        inside = bool(((ratios >= 0) & (ratios <= 1)).all())
+        check(inside, f"lam: must lie in [0, 1], got {lam}")
+    check_start(start, key)
+
+
+def check_start(start: str, key: Any) -> None:
+    """Refuse an unknown start, and a random one without a random key."""
     check(start in STARTS, f"start: unknown name {start!r}; use one of {STARTS}")
     check(
         start != "random" or key is not None,
         "key: a random start needs a random key; pass key=jax.random.key(0)",
     )
+    if key is not None:
+        check_key(key)

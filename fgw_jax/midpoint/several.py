@@ -14,10 +14,13 @@ from jax.typing import ArrayLike
 from fgw_jax import devices
 from fgw_jax.buckets import round_up
 from fgw_jax.errors import check
+from fgw_jax.fgw.checks import check_problem, check_solver
+from fgw_jax.fgw.strict import Strict
 from fgw_jax.graphs import Batch, Graph, check_list
+from fgw_jax.inputs import floats, symmetric
 from fgw_jax.midpoint import barycenter
 from fgw_jax.midpoint.barycenter import Midpoint
-from fgw_jax.midpoint.starts import STARTS
+from fgw_jax.midpoint.mixups import check_start
 
 
 def mean(
@@ -57,24 +60,32 @@ def mean(
     check_list("graphs", graphs)
     weights = np.ones(len(graphs)) if ratios is None else np.asarray(ratios, np.float64)
     check(
-        weights.shape == (len(graphs),) and bool((weights >= 0).all()) and weights.sum() > 0,
-        f"ratios: expected {len(graphs)} weights, not negative and not all zero, got {ratios}",
+        weights.shape == (len(graphs),)
+        and bool((np.isfinite(weights) & (weights >= 0)).all())
+        and weights.sum() > 0,
+        f"ratios: expected {len(graphs)} finite weights, not negative and not all zero, got "
+        f"{ratios}",
     )
-    check(start in STARTS, f"start: unknown name {start!r}; use one of {STARTS}")
-    check(
-        start != "random" or key is not None,
-        "key: a random start needs a random key; pass key=jax.random.key(0)",
-    )
+    solver = Strict() if solver is None else solver
+    check_solver(solver)
+    check_problem(alpha, 2, "sqeuclidean")
+    check_start(start, key)
     weights = weights / weights.sum()
     counts = np.array([g.num_nodes for g in graphs])
     size = max(1, int(np.floor(weights @ counts + 0.5))) if size is None else size
-    check(size >= 1, f"size: must be at least 1, got {size}")
+    whole = np.asarray(size).dtype.kind in "iu" and size >= 1
+    check(whole, f"size: expected a whole number of nodes, at least 1, got {size}")
     padded, wide = round_up(size), round_up(int(max(g.mask.shape[-1] for g in graphs)))
     more = (0, padded - size)
+    width = graphs[0].features.shape[-1]
     if fixed_structure is not None:
-        fixed_structure = np.pad(np.asarray(fixed_structure), [more, more])
+        fixed_structure = symmetric("fixed_structure", fixed_structure)
+        _check_shape("fixed_structure", fixed_structure, (size, size))
+        fixed_structure = np.pad(fixed_structure, [more, more])
     if fixed_features is not None:
-        fixed_features = np.pad(np.asarray(fixed_features), [more, (0, 0)])
+        fixed_features = floats("fixed_features", fixed_features)
+        _check_shape("fixed_features", fixed_features, (size, width))
+        fixed_features = np.pad(fixed_features, [more, (0, 0)])
     stacked = Batch.stack(graphs, wide)
     dtype = np.asarray(stacked.weights).dtype
     mid = _solve(
@@ -97,6 +108,11 @@ def mean(
     sides = [s.mask.shape[-1] for s in graphs]
     plans = tuple(host.plans[i, :size, :m] for i, m in enumerate(sides))
     return dataclasses.replace(host, graph=graph, plans=plans)
+
+
+def _check_shape(name: str, values: np.ndarray, shape: tuple[int, int]) -> None:
+    told = f"{name}: expected shape {shape}, got {values.shape}; pass size= to go with it"
+    check(values.shape == shape, told)
 
 
 @functools.partial(devices.compiled, static_argnames=("padded", "start"))

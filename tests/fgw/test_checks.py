@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from fgw_jax import Graph, Reference, Relaxed, Strict
+from fgw_jax import Graph, Reference, Relaxed, Strict, distance, distances
 from fgw_jax.errors import InputError
-from fgw_jax.fgw import Schedule, checks
+from fgw_jax.fgw import Schedule, checks, lower_bounds
 from fgw_jax.graphs import Batch
 
 EDGE = Graph.from_edges([(0, 1)], 2)
@@ -29,6 +29,7 @@ EDGE = Graph.from_edges([(0, 1)], 2)
         (Relaxed(max_steps=None), "Relaxed.max_steps"),
         (Reference(epsilon=0.0), "Reference.epsilon"),
         (object(), "solver: expected"),
+        (Strict, r"solver: this is the class; make one, Strict\(\)"),
     ],
 )
 def test_settings_no_solver_can_work_with(solver, message):
@@ -76,6 +77,30 @@ def test_graphs_are_single_and_of_one_width():
 def test_alpha_and_q_have_ranges():
     for alpha in (0, 1, 0.5, np.float32(0.95)):
         checks.check_problem(alpha, 1, "euclidean")
-    for alpha, q, name in ((-0.01, 2, "alpha"), (np.ones(2), 2, "alpha"), (0.5, 3, "q")):
+    for alpha, q, name in (
+        (-0.01, 2, "alpha"),
+        (np.ones(2), 2, "alpha"),
+        (None, 2, "alpha"),
+        ("0.5", 2, "alpha"),
+        (0.5, 3, "q"),
+    ):
         with pytest.raises(InputError, match=name):
             checks.check_problem(alpha, q, "sqeuclidean")
+
+
+def test_a_matrix_of_costs_fits_its_pair_and_belongs_to_one():
+    for wrong in (np.ones((1, 2)), np.ones(2)):
+        with pytest.raises(InputError, match=r"feature_cost: expected .* shape \(2, 2\)"):
+            distance(EDGE, EDGE, feature_cost=wrong)
+    for many in (distances, lower_bounds):
+        with pytest.raises(InputError, match="feature_cost: a matrix belongs to one pair"):
+            many([EDGE], [EDGE], feature_cost=np.ones((2, 2)))
+
+
+@pytest.mark.parametrize("kind", [int, bool, np.float64])
+def test_a_permutation_of_any_type_is_a_start(kind, rng):
+    path = Graph.from_edges([(0, 1), (1, 2), (2, 3)], 4, rng.normal(size=(4, 2)))
+    order = np.array([2, 0, 3, 1])
+    other = Graph.from_adjacency(path.adjacency[np.ix_(order, order)], path.features[order])
+    found = distance(path, other, init=np.eye(4)[order].T.astype(kind))
+    assert float(found.value) == pytest.approx(0.0, abs=1e-6)

@@ -26,8 +26,27 @@ def test_every_step_is_recorded_unless_told_otherwise(pair):
     assert whole.history.shape == (12,) and whole.num_steps == 12
     some = trace(*pair, solver=LITERAL, every=4)
     np.testing.assert_allclose(some.history, whole.history[3::4], rtol=1e-5)
-    assert trace(*pair, solver=LITERAL, every=20).history.shape == (1,)
+    rare = trace(*pair, solver=LITERAL, every=20)
+    assert rare.history.shape == (1,) and rare.num_steps == 12
     np.testing.assert_allclose(whole.history[-1], whole.value, rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("solver", "limits"),
+    [
+        (Strict(method="mirror", rtol=0.0, atol=0.0), (1, 5)),
+        (Strict(method="mirror", rtol=0.0, atol=0.0, check_every=4), (6, 8)),
+        (Relaxed(schedule=None, rtol=0.0, atol=0.0), (3, 25)),
+        (Strict(rtol=0.0, atol=0.0), (1,)),
+    ],
+)
+def test_no_more_steps_than_the_limit(solver, limits, pair):
+    values = []
+    for limit in limits:
+        out = distance(*pair, solver=dataclasses.replace(solver, max_steps=limit))
+        assert out.num_steps == limit
+        values.append(float(out.value))
+    assert len(set(values)) == len(limits)
 
 
 def test_a_solver_without_steps_cannot_be_followed(pair):

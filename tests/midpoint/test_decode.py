@@ -1,5 +1,7 @@
 """Decoding: exact threshold, symmetric 0/1 edges, the same under jit and vmap."""
 
+from fractions import Fraction
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -50,6 +52,23 @@ def test_a_cut_between_equal_entries_is_not_counted_on():
     matrix[np.triu_indices(4, 1)] = [2, 3, 2, 2, 1, 2]
     out = decode(matrix + matrix.T, 2 / 6)
     assert out.sum() == 2 and out[0, 2] == 1
+
+
+def test_of_two_cuts_equally_close_the_one_with_fewer_edges_is_taken(rng):
+    """Whatever rounding says: compared in fractions, on the host and under jit."""
+    traced = jax.jit(decode)
+    for _ in range(200):
+        n = 9
+        matrix = rng.integers(0, 6, size=(n, n)) / 5
+        matrix = np.maximum(matrix, matrix.T)
+        entries = matrix[np.triu_indices(n, 1)]
+        total = len(entries)
+        wanted = Fraction(int(rng.integers(1, 2 * total)), 2)
+        counts = sorted({int((entries >= t).sum()) for t in entries})
+        best = min(counts, key=lambda count: abs(count - wanted))
+        density = float(wanted / total)
+        assert decode(matrix, density).sum() == 2 * best
+        assert traced(jnp.asarray(matrix, jnp.float32), density).sum() == 2 * best
 
 
 def test_equal_entries_are_edges_together():
