@@ -77,7 +77,8 @@ def from_networkx(
         "pass measure= and structure=",
     )
     if ours and measure is None:
-        measure = np.array([graph.nodes[node]["weight"] for node in nodes])
+        measure = _attribute(graph, nodes, "weight", "measure")
+        measure = None if measure is None else measure[:, 0]
     if ours and structure is None:
         structure = graph.graph["structure"]
     read = _from_adjacency(adjacency, rows, measure, structure)
@@ -132,7 +133,14 @@ def from_jraph(
     nodes = graph.nodes if isinstance(graph.nodes, dict) else {features: graph.nodes}
     mask = nodes.get("mask")
     check(
-        len(graph.n_node) == 1 or mask is not None,
+        features is None or features in nodes or set(nodes) <= {"weights", "mask", "structure"},
+        f"features: nodes have no {features!r}, only {sorted(map(str, nodes))}; name the features, "
+        "or pass None for a constant one",
+    )
+    # Further graphs are padding, as jraph and to_jraph append it, or they are not to be read.
+    further = np.sum(graph.n_node[1:]) > 0
+    check(
+        not further or (mask is not None and not np.any(mask[int(graph.n_node[0]) :])),
         f"graph: holds {len(graph.n_node)} graphs; take one with jraph.unbatch, "
         "after jraph.unpad_with_graphs if it is padded",
     )
@@ -202,8 +210,12 @@ def from_pyg(
 
     ``measure`` and ``structure`` as in :func:`from_networkx`; by default what :func:`to_pyg` wrote.
     """
+    count = getattr(data, "num_graphs", 1)
+    check(count == 1, f"data: holds {count} graphs; read each of data.to_data_list()")
     stored = {
-        name: None if getattr(data, name, None) is None else getattr(data, name).cpu().numpy()
+        name: None
+        if getattr(data, name, None) is None
+        else getattr(data, name).detach().cpu().numpy()
         for name in ("x", "edge_index", "edge_weight", "weights", "structure")
     }
     graph = Graph.from_edges(
@@ -271,7 +283,9 @@ def _structure(arrays: Graph, real: np.ndarray) -> str | np.ndarray:
     return arrays.structure[np.ix_(real, real)]
 
 
-def _attribute(graph: Any, nodes: list[Any], name: str) -> np.ndarray | None:
+def _attribute(
+    graph: Any, nodes: list[Any], name: str, argument: str = "features"
+) -> np.ndarray | None:
     """A node attribute as rows ``[n, d]``, or ``None`` when no node has it."""
     values = [graph.nodes[node].get(name) for node in nodes]
     without = [node for node, value in zip(nodes, values, strict=True) if value is None]
@@ -279,12 +293,12 @@ def _attribute(graph: Any, nodes: list[Any], name: str) -> np.ndarray | None:
         return None
     check(
         not without,
-        f"features: nodes {without[:3]} have no attribute {name!r}; give it to all, or to none",
+        f"{argument}: nodes {without[:3]} have no attribute {name!r}; give it to all, or to none",
     )
     widths = {np.shape(value) for value in values}
     check(
         len(widths) == 1,
-        f"features: the attribute {name!r} has different shapes {sorted(widths)}; "
+        f"{argument}: the attribute {name!r} has different shapes {sorted(widths)}; "
         "give every node a vector of the same length",
     )
     return np.array(values).reshape(len(nodes), -1)

@@ -107,6 +107,11 @@ def estimate(
             f"job: unknown name {job!r}; use one of {', '.join(_COMPILE)}, or Settings"
         )
     first, second = np.asarray(sizes1), np.asarray(sizes2)
+    check(
+        first.shape == second.shape and first.ndim == 1,
+        f"sizes1, sizes2: expected two lists of equal length, got shapes {first.shape} and "
+        f"{second.shape}; give the nodes of both graphs of every pair",
+    )
     if job == "distances":
         found = _pairs("distances", first, second, solver)
     else:

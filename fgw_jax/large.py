@@ -28,7 +28,7 @@ from fgw_jax.fgw.iteration import Output
 from fgw_jax.fgw.problem import Problem
 from fgw_jax.fgw.relaxed import Relaxed
 from fgw_jax.fgw.strict import Strict
-from fgw_jax.inputs import float_dtype, floats, node_weights
+from fgw_jax.inputs import edge_pairs, float_dtype, floats, node_weights
 
 #: Edges whose rows are gathered at a time: bounds the memory of a product beside its result.
 BLOCK = 1024
@@ -93,11 +93,7 @@ class SparseGraph:
     @classmethod
     def from_edges(cls, edges: ArrayLike, num_nodes: int, **options: Any) -> SparseGraph:
         """From undirected edges ``[m, 2]``, each listed once or more; ``options`` as above."""
-        pairs = np.asarray(edges, np.int64).reshape(-1, 2)
-        check(
-            len(pairs) == 0 or (pairs.min() >= 0 and pairs.max() < num_nodes),
-            f"edges: a node is not from 0 to {num_nodes - 1}; raise num_nodes, or number from 0",
-        )
+        pairs = edge_pairs(edges, num_nodes)
         both = np.concatenate([pairs, pairs[:, ::-1]])
         ones = np.ones(len(both), float_dtype())
         matrix = scipy.sparse.csr_matrix((ones, both.T), shape=(num_nodes, num_nodes))

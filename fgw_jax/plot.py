@@ -7,7 +7,6 @@ the midpoint nodes that carry its mass stand, pushed apart until no two nodes ov
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fgw_jax import storage
 from fgw_jax.errors import check
 from fgw_jax.graphs import Graph
 from fgw_jax.midpoint import decode
@@ -38,13 +38,18 @@ def midpoint(graph1: Graph, graph2: Graph, mid: Midpoint, lam: float) -> Any:
     """
     from matplotlib.figure import Figure
 
-    graph1, graph2, mixed = graph1.unpad(), graph2.unpad(), decoded(graph1, graph2, mid, lam)
+    mixed = decoded(graph1, graph2, mid, lam)
     places = layout(mixed)
+    plans = [
+        np.asarray(plan)[np.ix_(*(np.flatnonzero(g.mask) for g in (mid.graph, source)))]
+        for plan, source in zip(mid.plans, (graph1, graph2), strict=True)
+    ]
+    graph1, graph2 = graph1.unpad(), graph2.unpad()
     figure = Figure(figsize=(12, 4.6), layout="constrained")
     axes = figure.subplots(1, 3)
     panels = (
-        (graph1, carried(places, mid.plans[0]), f"$G_1$, {lam:.2f}"),
-        (graph2, carried(places, mid.plans[1]), f"$G_2$, {1 - lam:.2f}"),
+        (graph1, carried(places, plans[0]), f"$G_1$, {lam:.2f}"),
+        (graph2, carried(places, plans[1]), f"$G_2$, {1 - lam:.2f}"),
         (mixed, places, f"midpoint, {mixed.num_nodes} nodes"),
     )
     colours = palette([graph for graph, _, _ in panels])
@@ -58,8 +63,9 @@ def midpoint(graph1: Graph, graph2: Graph, mid: Midpoint, lam: float) -> Any:
 def decoded(graph1: Graph, graph2: Graph, mid: Midpoint, lam: float) -> Graph:
     """The midpoint with 0/1 edges at the lam-weighted density of its sources."""
     density = lam * graph1.density + (1 - lam) * graph2.density
-    adjacency = np.asarray(decode(mid.graph.adjacency, density, mid.graph.mask))
-    return Graph.from_adjacency(adjacency, mid.graph.features)
+    mixed = mid.graph.unpad()
+    adjacency = np.asarray(decode(mixed.adjacency, density))
+    return Graph.from_adjacency(adjacency, mixed.features)
 
 
 def plan(values: ArrayLike, title: str = "transport plan") -> Any:
@@ -94,15 +100,8 @@ def history(mid: Midpoint) -> Any:
 def save(figure: Any, path: str | os.PathLike[str]) -> Path:
     """Write a figure; the file is replaced whole or not at all."""
     target = Path(path)
-    suffix = target.suffix or ".png"
-    handle, name = tempfile.mkstemp(suffix=suffix, dir=target.parent)
-    os.close(handle)
-    try:
-        figure.savefig(name, dpi=130)
-        os.replace(name, target)
-    except BaseException:
-        os.unlink(name)
-        raise
+    with storage.whole_file(target) as file:
+        figure.savefig(file, format=target.suffix[1:] or "png", dpi=130)
     return target
 
 

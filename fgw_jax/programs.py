@@ -28,6 +28,10 @@ Type = TypeVar("Type", bound=type)
 #: where Linux tells what is mapped into this process, and how many maps it may have
 _MAPS, _MAPS_LIMIT = Path("/proc/self/maps"), Path("/proc/sys/vm/max_map_count")
 
+#: settings of JAX's compilation cache that :func:`keep_programs` changes
+_SETTINGS = ("jax_compilation_cache_dir", "jax_persistent_cache_min_compile_time_secs")
+
+_before: dict[str, Any] = {}
 _folder: Path | None = None
 _lock = threading.Lock()
 _ready: dict[str, Callable[..., Any]] = {}
@@ -36,19 +40,28 @@ _ready: dict[str, Callable[..., Any]] = {}
 def keep_programs(folder: str | os.PathLike[str] | None) -> None:
     """Keep programs in ``folder`` from now on, and look for them there; ``None``: no longer.
 
-    Turns on JAX's compilation cache there too. A fold of midpoints then starts within seconds in
-    every process but the first. Programs are found again only by the same versions of this package
-    and of JAX. Without the library flatbuffers only compiled programs are kept. Keep the folder
-    to yourself: what lies in it is run.
+    Turns on JAX's compilation cache there too, and with ``None`` leaves it as it was before. A fold
+    of midpoints then starts within seconds in every process but the first. Programs are found again
+    only by the same versions of this package and of JAX. Without the library flatbuffers only
+    compiled programs are kept. Keep the folder to yourself: what lies in it is run.
     """
     check(
         folder is None or not os.path.isfile(folder),
         f"folder: {folder} is a file; name a folder, or None",
     )
+    from jax.experimental.compilation_cache import compilation_cache
+
     global _folder
+    if _folder is None:
+        _before.update({name: getattr(jax.config, name) for name in _SETTINGS})
     _folder = None if folder is None else Path(folder)
-    jax.config.update("jax_compilation_cache_dir", None if folder is None else os.fspath(folder))
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
+    values = _before.values() if folder is None else (os.fspath(folder), 0.2)
+    for name, value in zip(_SETTINGS, values, strict=True):
+        jax.config.update(name, value)
+    # JAX opens its cache once; without this it would go on with the folder it has.
+    compilation_cache.reset_cache()
+    with _lock:
+        _ready.clear()  # what is only in memory would be missing in the new folder
 
 
 def serializable(cls: Type) -> Type:

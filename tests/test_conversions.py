@@ -141,6 +141,10 @@ def test_a_graph_cut_after_export_asks_for_its_structure_again():
     cut.remove_node(0)
     with pytest.raises(InputError, match="pass measure= and structure="):
         Graph.from_networkx(cut)
+    cut.add_edge(2, 3)
+    with pytest.raises(InputError, match=r"measure: nodes \[3\] have no attribute 'weight'"):
+        Graph.from_networkx(cut, features=None)
+    cut.remove_node(3)
     graph = Graph.from_networkx(cut, measure="uniform", structure="shortest_path")
     assert graph.structure.tolist() == [[0, 1], [1, 0]]
 
@@ -185,6 +189,13 @@ def test_a_foreign_graphs_tuple(both_ways):
         Graph.from_jraph(foreign._replace(edges=np.ones((len(senders), 2))))
     with pytest.raises(InputError, match=r"graph: holds 2 graphs; take one with jraph\.unbatch"):
         Graph.from_jraph(jraph.batch([foreign, foreign]))
+    with pytest.raises(InputError, match=r"features: nodes have no 'features', only \['colour'\]"):
+        Graph.from_jraph(keyed)
+    ours = graph.to_jraph()
+    with pytest.raises(InputError, match="graph: holds 2 graphs"):
+        Graph.from_jraph(jraph.batch([ours, ours]))
+    padded = Graph.from_jraph(jraph.pad_with_graphs(ours, 5, 10, 2))
+    assert_equal(padded.unpad(), graph)
 
 
 @pytest.mark.parametrize(
@@ -212,3 +223,8 @@ def test_a_pyg_round_trip_keeps_every_field_of_the_real_nodes():
         assert graph.to_pyg(label=[0.2, 0.8]).y.shape == (1, 2)
         assert not data.is_directed()
         assert_equal(Graph.from_pyg(data), graph.unpad())
+        data.x.requires_grad_()
+        assert_equal(Graph.from_pyg(data), graph.unpad())
+        two = importlib.import_module("torch_geometric.data").Batch.from_data_list([data, data])
+        with pytest.raises(InputError, match="data: holds 2 graphs"):
+            Graph.from_pyg(two)

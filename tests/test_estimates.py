@@ -56,6 +56,7 @@ def test_many_random_pairs_are_scaled_from_a_sample():
         ("kernels", {}, "job: unknown name 'kernels'"),
         ("distances", {"num_processes": 0}, "num_processes: must be at least 1"),
         ("distances", {}, "rows, columns: the lists are empty"),
+        ("mixups", {"sizes1": [10, 20], "sizes2": [10]}, "sizes1, sizes2: expected two lists"),
     ],
 )
 def test_what_cannot_be_estimated_is_named(job, options, said):

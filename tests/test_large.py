@@ -60,8 +60,12 @@ def test_wrong_input_is_named():
         large.SparseGraph.from_adjacency([[0, 1], [0, 0]])
     with pytest.raises(InputError, match="features: expected one row for each of the 2 nodes"):
         large.SparseGraph.from_adjacency([[0, 1], [1, 0]], np.ones((3, 1)))
-    with pytest.raises(InputError, match="edges: a node is not from 0 to 1"):
+    with pytest.raises(InputError, match=r"edges: node numbers must lie in 0\.\.1"):
         large.SparseGraph.from_edges([(0, 2)], 2)
+    with pytest.raises(InputError, match=r"edges: .* shape \[m, 2\], got int64 \(2, 3\)"):
+        large.SparseGraph.from_edges([[0, 0, 0], [1, 2, 3]], 4)
+    with pytest.raises(InputError, match="edges: expected whole numbers"):
+        large.SparseGraph.from_edges([[0.2, 1.9]], 3)
     wide = large.SparseGraph.from_edges([(0, 1)], 2, features=np.ones((2, 4)))
     with pytest.raises(InputError, match="feature widths differ"):
         large.distance(graph, wide)

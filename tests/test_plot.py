@@ -1,5 +1,6 @@
 """Pictures: legible, complete, written whole."""
 
+import jax
 import matplotlib.image
 import numpy as np
 import pytest
@@ -57,6 +58,18 @@ def test_edgeless_and_disconnected_graphs_can_be_drawn():
     assert len(figure.axes) == 3
 
 
+def test_padded_graphs_are_drawn_without_their_padding(sources):
+    padded = [graph.pad(graph.num_nodes + 3 + i) for i, graph in enumerate(sources)]
+    mids = mixup(*padded, 0.5), jax.jit(lambda a, b: mixup(a, b, 0.5))(*padded)
+    for mid in mids:
+        counts = [
+            len(axis.collections[-1].get_offsets())
+            for axis in plot.midpoint(*padded, mid, 0.5).axes
+        ]
+        assert counts[:2] == [graph.num_nodes for graph in sources]
+        assert counts[2] == int(np.sum(mid.graph.mask)) < len(mid.graph.mask) or mid is mids[0]
+
+
 def test_pictures_are_written_whole(tmp_path, sources):
     mid = mixup(*sources, 0.4)
     for name, figure in (("plan", plot.plan(mid.plans[0])), ("history", plot.history(mid))):
@@ -64,5 +77,8 @@ def test_pictures_are_written_whole(tmp_path, sources):
         image = matplotlib.image.imread(path)
         assert image.ndim == 3 and np.ptp(image) > 0
     assert sorted(p.name for p in tmp_path.iterdir()) == ["history.png", "plan.png"]
+    assert plot.save(figure, tmp_path / "new" / "picture.svg").read_bytes().startswith(b"<?xml")
+    (tmp_path / "plain").touch()
+    assert path.stat().st_mode == (tmp_path / "plain").stat().st_mode
     with pytest.raises(InputError, match="values"):
         plot.plan(np.zeros(3))

@@ -17,15 +17,9 @@ QUICK = Relaxed()  # to compile
 
 @pytest.fixture
 def folder(tmp_path):
-    before = (
-        jax.config.jax_compilation_cache_dir,
-        jax.config.jax_persistent_cache_min_compile_time_secs,
-    )
     keep_programs(tmp_path)
     yield tmp_path
     keep_programs(None)
-    jax.config.update("jax_compilation_cache_dir", before[0])
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", before[1])
 
 
 def traced(folder):
@@ -68,6 +62,25 @@ def test_damaged_files_are_written_again(folder, content):
     programs._ready.clear()
     np.testing.assert_array_equal(distances(graphs[:2], graphs[2:], solver=QUICK).value, expected)
     assert all(path.stat().st_size > 1000 for path in traced(folder))
+
+
+def test_another_folder_is_complete_and_none_ends_it(tmp_path):
+    settings = lambda: (  # noqa: E731
+        jax.config.jax_compilation_cache_dir,
+        jax.config.jax_persistent_cache_min_compile_time_secs,
+    )
+    before = settings()
+    graphs = synthetic(num_graphs=4).graphs
+    kept = lambda name: {p.name.split("-")[0] for p in (tmp_path / name).iterdir()}  # noqa: E731
+    for name, size in (("first", 2), ("second", 1)):
+        keep_programs(tmp_path / name)
+        distances(graphs[:size], graphs[-size:], solver=QUICK)
+        assert kept(name) == {"fgw_jax", "jit_call"}
+    seen = sorted((tmp_path / "second").iterdir())
+    keep_programs(None)
+    assert settings() == before
+    distances(graphs[:1], graphs[:1], solver=Relaxed(max_steps=9))
+    assert sorted((tmp_path / "second").iterdir()) == seen
 
 
 def test_a_file_is_no_folder(tmp_path):

@@ -12,7 +12,7 @@ from fgw_jax.datasets.dataset import Dataset
 from fgw_jax.datasets.raw import Raw, build
 from fgw_jax.datasets.registry import Entry
 from fgw_jax.datasets.synthetic import synthetic
-from fgw_jax.errors import DataError, InputError
+from fgw_jax.errors import DataError, InputError, check
 from fgw_jax.structure import MEASURES, STRUCTURES
 
 
@@ -39,9 +39,10 @@ def load(
       isolated nodes are removed (a graph without any edge keeps its nodes), an edge listed twice
       or both ways counts once, and features are one-hot node labels or, where there are none,
       one-hot degrees. Classes and node labels are numbered in sorted order of the file's values.
-    - **OGB** (ogbg-molhiv, ogbg-molbace, other ogbg-mol*, with ``_`` too): every atom is kept, the
-      scaffold split is in ``split``, and features are brought to the scale of one-hot labels, mean
-      squared distance 1, so that alpha keeps its meaning (:func:`fgw_jax.datasets.ogb.scaled`).
+    - **OGB** (ogbg-molhiv, ogbg-molbace, other ogbg-mol* whose labels are all known, with ``_``
+      too): every atom is kept, the scaffold split is in ``split``, and features are brought to the
+      scale of one-hot labels, mean squared distance 1, so that alpha keeps its meaning
+      (:func:`fgw_jax.datasets.ogb.scaled`).
 
     What was parsed is compared with the registry's fingerprint, whatever the line ends of the
     copy; a name that the registry does not list (``fgw_jax.datasets.registry.names()`` are) has
@@ -69,8 +70,12 @@ def load(
     _check_choice("structure", structure, STRUCTURES)
     _check_choice("measure", measure, MEASURES)
     _check_choice("encoding", encoding, ogb.ENCODINGS)
+    check(
+        max_degree >= 0,
+        f"max_degree: {max_degree} is no degree; use 0 or more, 500 in the authors' code",
+    )
     if name == "SYNTHETIC":
-        return synthetic()
+        return synthetic(structure=structure, measure=measure)
     entry = registry.find(name)
 
     def read(path: Path) -> Raw:

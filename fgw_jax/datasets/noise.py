@@ -54,6 +54,11 @@ def corrupt_labels(
     for part in known:
         if part in parts:
             where = getattr(split, part)
+            check(
+                len(where) == 0 or np.max(where) < len(labels),
+                f"split: its {part} part reaches beyond the {len(labels)} graphs; pass a split of "
+                "this dataset",
+            )
             # Parts draw on their own, so that asking for one more leaves the others unchanged.
             own_seed = np.random.SeedSequence([seed, known.index(part)]).generate_state(1)[0]
             labels[where] = corrupt(labels[where], ratio, data.num_classes, int(own_seed))

@@ -18,6 +18,9 @@ def synthetic(
     noise: float = 0.25,
     num_classes: int = 2,
     seed: int = 0,
+    *,
+    structure: str = "adjacency",
+    measure: str = "uniform",
 ) -> Dataset:
     """Planted communities whose nodes are coloured with or against them.
 
@@ -34,6 +37,8 @@ def synthetic(
       noise: from 0 (as clear as the family gets) to 1 (classes are the same).
       num_classes: number of classes, levels of alignment.
       seed: same seed, same dataset.
+      structure: a name of :data:`fgw_jax.structure.STRUCTURES`.
+      measure: a name of :data:`fgw_jax.structure.MEASURES`.
 
     >>> data = synthetic(num_graphs=6, seed=1)
     >>> len(data), data.num_classes, data.num_features, data.name
@@ -49,11 +54,18 @@ def synthetic(
     rng = np.random.default_rng(seed)
     labels = rng.permutation(np.arange(num_graphs) % num_classes)
     aligned = (1 - noise) * (1 - labels / (num_classes - 1))
-    graphs = [_coloured_graph(rng, size, share) for share in aligned]
+    drawn = [_coloured_graph(rng, size, share) for share in aligned]
+    graphs = [
+        Graph.from_adjacency(adjacency, features, structure=structure, measure=measure)
+        for adjacency, features in drawn
+    ]
     return Dataset(graphs, labels, name="SYNTHETIC", num_classes=num_classes)
 
 
-def _coloured_graph(rng: np.random.Generator, size: int, aligned: float) -> Graph:
+def _coloured_graph(
+    rng: np.random.Generator, size: int, aligned: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Adjacency and features."""
     n = int(rng.integers(round(0.6 * size), round(1.4 * size) + 1))
     # The first three nodes make sure that no community is empty.
     community = np.concatenate(
@@ -66,4 +78,4 @@ def _coloured_graph(rng: np.random.Generator, size: int, aligned: float) -> Grap
     colour[moved] = rng.permutation(colour[moved])
     order = rng.permutation(n)
     adjacency = (upper | upper.T)[np.ix_(order, order)]
-    return Graph.from_adjacency(adjacency, np.eye(_COMMUNITIES)[colour[order]])
+    return adjacency, np.eye(_COMMUNITIES)[colour[order]]

@@ -140,6 +140,20 @@ def test_names():
         load("PROTEINS", measure="even")
 
 
+def test_synthetic_has_the_structure_and_the_measure_one_asks_for():
+    data = load("SYNTHETIC", structure="shortest_path", measure="degree")
+    plain = load("SYNTHETIC")
+    for graph, other in zip(data.graphs[:5], plain.graphs, strict=False):
+        np.testing.assert_array_equal(graph.adjacency, other.adjacency)
+        assert graph.structure.max() > 1
+        np.testing.assert_allclose(graph.weights, other.adjacency.sum(0) / other.adjacency.sum())
+
+
+def test_a_degree_below_zero_is_refused():
+    with pytest.raises(InputError, match="max_degree: -1 is no degree"):
+        load("IMDB-MULTI", max_degree=-1)
+
+
 def test_synthetic_is_a_name_too():
     assert load("SYNTHETIC").fingerprint() == synthetic().fingerprint()
 

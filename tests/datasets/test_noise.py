@@ -56,5 +56,7 @@ def test_bad_requests_are_named(data):
         corrupt_labels(data, split, 0.5, parts=("training",))
     with pytest.raises(InputError, match="soft"):
         corrupt_labels(data.replace(labels=data.soft_labels()), split, 0.5)
+    with pytest.raises(InputError, match="split: its train part reaches beyond the 10 graphs"):
+        corrupt_labels(data[:10], split, 0.5)
     with pytest.raises(InputError, match="no other"):
         corrupt(np.zeros(4, int), 0.5, num_classes=1)
