@@ -59,18 +59,22 @@ def main(values: absl_flags.FlagValues) -> None:
     print(f"\n{summary.summary_table(found)}\n\n{summary.seconds_table(found)}\n")
     print(f"lines: {store.path}")
     mixed = next((run for run in runs if isinstance(run.method(), FGWMixup)), None)
-    if mixed is not None:
-        print(f"picture of a midpoint: {picture(bench, mixed, out / f'{data.name}.png')}")
+    drawn = None if mixed is None else picture(bench, mixed, out / f"{data.name}.png")
+    if drawn is not None:
+        print(f"picture of a midpoint: {drawn}")
 
 
-def picture(bench: protocol.Workbench, run: settings.Settings, path: Path) -> Path:
+def picture(bench: protocol.Workbench, run: settings.Settings, path: Path) -> Path | None:
     """Of the midpoints of a fold the one nearest to the middle, beside its sources; drawn once."""
     if path.exists():
         return path
     method: Any = run.method()
     train = bench.data(run.dataset)[bench.splits(run)[0].train]
     # As many as the fold has: the programs are compiled already.
-    made = method.draw(jax.random.key(run.seed), train, round(method.ratio * len(train))).dataset
+    count = round(method.ratio * len(train))
+    if count == 0:
+        return None
+    made = method.draw(jax.random.key(run.seed), train, count).dataset
     parents = [[train.graphs[origin.parents[i]] for origin in made.origins] for i in (0, 1)]
     lams = [origin.lam for origin in made.origins]
     mids = mixups(parents[0], parents[1], lams, method.alpha, method.solver)

@@ -50,6 +50,7 @@ def main(values: absl_flags.FlagValues) -> None:
     bench = protocol.Workbench(values.data_dir, out / "checkpoints")
     with flags.usage_errors(values):
         table = sweeps.chosen(values, values.table)
+        sweeps.check_overrides(table, overrides, named=True)
     for reason in table.refused:
         print(f"refused: {reason}")
     while True:
@@ -68,7 +69,7 @@ def main(values: absl_flags.FlagValues) -> None:
             break
     if plan.waiting:
         print(f"{plan.waiting} cells wait for batch sizes and learning rates to be chosen; ")
-        print("run again when all shards have done theirs")
+        print("run again when all shards have done theirs, and without --max_folds")
     print(f"lines: {store.path}; python -m experiments.tables --results={store.path} shows them")
 
 

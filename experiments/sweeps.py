@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from absl import flags as absl_flags
@@ -15,7 +15,14 @@ from absl import flags as absl_flags
 from experiments import flags, paper
 from fgw_jax import augment as methods
 from fgw_jax.errors import InputError, check
-from fgw_jax.training.settings import BACKBONES, GRAPHORMERS, STARTS, Settings, options_of
+from fgw_jax.training.settings import (
+    BACKBONES,
+    GRAPHORMERS,
+    STARTS,
+    Settings,
+    options_of,
+    published_name,
+)
 from fgw_jax.training.summary import Lines, run_key
 
 NAMES = {
@@ -56,7 +63,7 @@ class Cell:
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-    """A table of the paper, or a figure when ``plot_over`` names the field on its axis.
+    """A table of the paper, or a figure (``plot``); ``axis`` names the field its columns vary.
 
     ``refused`` says why combinations that have no cell have none.
     """
@@ -64,7 +71,8 @@ class Table:
     name: str
     title: str
     cells: tuple[Cell, ...]
-    plot_over: str | None = None
+    axis: str | None = None
+    plot: bool = False
     refused: tuple[str, ...] = ()
 
 
@@ -104,7 +112,7 @@ def _swept(name: str, title: str, field: str, scores: dict[Any, paper.Score]) ->
         )
         for (dataset, backbone, method, value), score in scores.items()
     ]
-    return Table(name, title, tuple(cells))
+    return Table(name, title, tuple(cells), axis=field)
 
 
 def _figure(name: str, title: str, field: str, values: Sequence[Any], methods: Sequence[str]):
@@ -118,7 +126,7 @@ def _figure(name: str, title: str, field: str, values: Sequence[Any], methods: S
         for method in methods
         for value in values
     ]
-    return Table(name, title, tuple(cells), plot_over=field)
+    return Table(name, title, tuple(cells), axis=field, plot=True)
 
 
 def _gmixup(name: str, title: str, datasets: Sequence[str], estimators: Sequence[str]) -> Table:
@@ -179,7 +187,7 @@ def _options(name: str, title: str, field: str, values: Sequence[Any], methods: 
         for method in methods
         for value in values
     ]
-    return Table(name, title, tuple(cells))
+    return Table(name, title, tuple(cells), axis=field)
 
 
 def _combinations() -> Table:
@@ -248,15 +256,9 @@ def variants(settings: Settings, tune: Sequence[str]) -> list[Settings]:
     return [dataclasses.replace(settings, **fields) for fields in chosen]
 
 
-def training_grid(settings: Settings) -> list[Settings]:
+def training_grid(settings: Settings, **overrides: Any) -> list[Settings]:
     """Batch sizes and learning rates, tried with the vanilla method and clean labels."""
-    plain = dataclasses.replace(
-        Settings(dataset=settings.dataset, backbone=settings.backbone),
-        protocol=settings.protocol,
-        folds=settings.folds,
-        patience=settings.patience,
-        seed=settings.seed,
-    )
+    plain = Settings(dataset=settings.dataset, backbone=settings.backbone, **overrides)
     return [
         dataclasses.replace(plain, batch_size=size, learning_rate=rate)
         for size in BATCH_SIZES
@@ -283,6 +285,7 @@ def select(
     table: Table, datasets: Sequence[str], backbones: Sequence[str], augments: Sequence[str]
 ) -> Table:
     """The cells of some datasets, backbones and methods; an empty list keeps all."""
+    datasets = [published_name(name) for name in datasets]
     kept = tuple(
         cell
         for cell in table.cells
@@ -301,16 +304,18 @@ def select(
 def plan(table: Table, lines: Lines, tune: Sequence[str] = (), **overrides: Any) -> Plan:
     """Lay out a table; ``overrides`` replace fields of all settings (epochs, folds, seed, ...).
 
-    With ``"training"`` among ``tune`` the batch size and learning rate of each dataset and
-    backbone are those with the best vanilla validation, once its whole grid has run.
+    The table's own axis is left as it is. With ``"training"`` among ``tune`` the batch size and
+    learning rate of each dataset and backbone are those with the best vanilla validation, once its
+    whole grid has run.
     """
+    overrides.pop(table.axis or "", None)
     runs: dict[str, Settings] = {}
     cells: list[tuple[Cell, tuple[Settings, ...]]] = []
     waiting = 0
     for cell in table.cells:
         settings = dataclasses.replace(cell.settings, **overrides)
         if "training" in tune:
-            grid = training_grid(settings)
+            grid = training_grid(settings, **overrides)
             runs |= {run_key(s): s for s in grid}
             chosen = lines.best(grid)
             if chosen is None or any(
@@ -372,5 +377,15 @@ def overrides(values: absl_flags.FlagValues) -> dict[str, Any]:
         for name in ("batch_size", "learning_rate"):
             check(name not in given, f"{name}: --tune=training chooses it; leave one of them out")
     given["seed"] = values.seed
-    Settings(**given)  # wrong values end here, before any work
     return given
+
+
+def check_overrides(table: Table, given: Mapping[str, Any], *, named: bool) -> None:
+    """Refuse values no run of the table can have, and one for its own axis if it is ``named``."""
+    check(
+        not named or table.axis not in given,
+        f"{table.axis}: the columns of --table={table.name} are its values; leave it out",
+    )
+    own = {name: value for name, value in given.items() if name != table.axis}
+    for cell in table.cells:
+        dataclasses.replace(cell.settings, **own)

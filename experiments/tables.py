@@ -28,17 +28,18 @@ from fgw_jax.training.summary import Lines, Summary, paired_test
 
 @dataclasses.dataclass(frozen=True)
 class Shown:
-    """A cell with what ran for it."""
+    """A cell with what ran for it, and what of its grid has not run."""
 
     cell: sweeps.Cell
     summary: Summary | None
     p: float | None
+    missing: str = ""
 
     def markdown(self) -> str:
         """Ours, the paper's in brackets, difference and p."""
         if self.summary is None:
             return "" if self.cell.paper is None else f"[{self.cell.paper[0]:.2f}]"
-        parts = [self.summary.score()]
+        parts = [self.summary.score() + self.missing]
         if self.cell.paper is not None:
             parts.append(f"[{self.cell.paper[0]:.2f}]")
             parts.append(f"{self.summary.mean - self.cell.paper[0]:+.2f}")
@@ -62,7 +63,9 @@ def fill(plan: sweeps.Plan, lines: Lines) -> list[Shown]:
         if summary is not None and summary.settings.augment != "vanilla":
             plain = lines.find(vanilla_of(summary.settings))
             p = None if plain is None else paired_test(summary, plain)
-        out.append(Shown(cell, summary, p))
+        done = lines.complete(options) if len(options) > 1 else len(options)
+        missing = "" if done == len(options) else f" [{done} of {len(options)} variants]"
+        out.append(Shown(cell, summary, p, missing))
     return out
 
 
@@ -151,7 +154,7 @@ def draw(table: sweeps.Table, shown: Sequence[Shown], path: Path) -> bool:
         spread = [s.summary.deviation for s in points if s.summary is not None]
         axis.errorbar(x, means, spread, marker="o", capsize=3, label=row)
     axis.set_xticks(range(len(columns)), [column.split("=")[-1] for column in columns])
-    axis.set(xlabel=table.plot_over, ylabel="test accuracy, %", title=table.title)
+    axis.set(xlabel=table.axis, ylabel="test accuracy, %", title=table.title)
     axis.legend(fontsize=8)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=120)
@@ -168,7 +171,7 @@ def claims(scores: dict[tuple[str, str, str], float]) -> dict[str, str]:
     settings = {}
     for dataset, backbone, _ in scores:
         found = {m: v for (d, b, m), v in scores.items() if (d, b) == (dataset, backbone)}
-        if {"vanilla", *sweeps.OURS} <= set(found):
+        if {"vanilla", *sweeps.OURS} < set(found):
             settings[dataset, backbone] = found
     if not settings:
         return {}
@@ -214,7 +217,7 @@ def claims_table(shown: Sequence[Shown]) -> str:
                 s.summary.mean
             )
             for s in shown
-            if s.summary is not None
+            if s.summary is not None and s.summary.complete and not s.missing
         }
     )
     ratio = speed_up(shown)
@@ -234,6 +237,8 @@ def main(values: absl_flags.FlagValues) -> None:
         tables = [sweeps.chosen(values, name) for name in names]
         out = flags.out_folder(values)
         overrides = sweeps.overrides(values)
+        for table in tables:
+            sweeps.check_overrides(table, overrides, named=table.name in values.table)
         check(len(values.results) > 0, "results: names no file; give at least one")
         records = results.load(values.results)
     lines = Lines(records)
@@ -242,7 +247,7 @@ def main(values: absl_flags.FlagValues) -> None:
         shown = fill(sweeps.plan(table, lines, values.tune, **overrides), lines)
         texts.append(markdown(table, shown))
         tex.append(latex(table, shown))
-        if table.plot_over and draw(table, shown, out / f"{table.name}.png"):
+        if table.plot and draw(table, shown, out / f"{table.name}.png"):
             texts.append(f"![{table.title}]({table.name}.png)")
         if table.name == "main":
             texts.append(claims_table(shown))

@@ -85,13 +85,11 @@ def main(values: absl_flags.FlagValues) -> None:
         if values.checkpoint is not None and os.path.isdir(values.checkpoint):
             raise InputError(f"checkpoint: {values.checkpoint} is a folder; give a file")
         bench = protocol.Workbench(values.data_dir)
-        data, splits = bench.data(run.dataset), bench.splits(run)
-    split, numbers = splits[values.fold], run.resolved()
+        data, parts = bench.data(run.dataset), bench.parts(protocol.Job(run, values.fold))
+    numbers = run.resolved()
     result = training.fit(
         backbones.make(run.backbone, data.num_classes, numbers["hidden"], numbers["num_layers"]),
-        data[split.train],
-        data[split.validation],
-        data[split.test],
+        *parts,
         config=run.config(values.authors),
         key=jax.random.fold_in(jax.random.key(run.seed), values.fold),
         augment=run.method(),

@@ -105,7 +105,7 @@ class BatchNorm(nn.Module):
         mean_ = self.variable("batch_stats", "mean", jnp.zeros, (width,), dtype)
         var_ = self.variable("batch_stats", "var", jnp.ones, (width,), dtype)
         if train:
-            total = sum(c.sum() for c in counts)
+            total = jnp.maximum(sum(c.sum() for c in counts), 1)  # a batch may be all padding
             mean = sum(c @ r for r, c in zip(rows, counts, strict=True)) / total
             square = sum(c @ (r * r) for r, c in zip(rows, counts, strict=True)) / total
             var = jnp.maximum(square - mean * mean, 0)

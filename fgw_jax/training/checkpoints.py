@@ -14,7 +14,7 @@ import numpy as np
 from fgw_jax import storage
 from fgw_jax.errors import DataError, InputError
 
-_FORMAT = "fgw_jax.checkpoint.1"
+_FORMAT = "fgw_jax.checkpoint.2"
 
 
 def fingerprint(*parts: Any) -> str:

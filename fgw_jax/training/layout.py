@@ -12,6 +12,7 @@ by an augmentation, meet one compiled program.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 from collections.abc import Sequence
 from typing import Any
@@ -246,26 +247,39 @@ class Rows:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Members:
-    """Blocks of a set: of each kind ``positions`` ``[R]`` and their ``counts``; graphs in all."""
+    """Blocks of a set.
+
+    Attributes:
+        positions: of each kind, ``[R]``.
+        counts: how many of them there are.
+        phases: in [0, 1), which steps take one block more where a kind does not divide evenly.
+        num_graphs: graphs in all.
+    """
 
     positions: tuple[Any, ...]
     counts: tuple[Any, ...]
+    phases: tuple[Any, ...]
     num_graphs: Any
 
     def num_steps(self, layout: Layout) -> jax.Array:
-        """Steps that take every graph once."""
-        steps = -(-self.num_graphs // layout.batch_size)
+        """Steps that take every graph once, none of them without any.
+
+        Blocks of several graphs may be fewer than small batches would be.
+        """
+        most = functools.reduce(jnp.maximum, self.counts)
+        steps = jnp.minimum(-(-self.num_graphs // layout.batch_size), most)
         for count, share in zip(self.counts, layout.shares, strict=True):
             steps = jnp.maximum(steps, -(-count // share))
         return steps
 
     def shuffled(self, key: jax.Array) -> Members:
-        """The same blocks in random order."""
+        """The same blocks in random order, the larger steps at random places."""
         out = []
         for i, (rows, count) in enumerate(zip(self.positions, self.counts, strict=True)):
             draws = jax.random.uniform(jax.random.fold_in(key, i), rows.shape)
             out.append(rows[jnp.argsort(jnp.where(jnp.arange(len(rows)) < count, draws, 2.0))])
-        return dataclasses.replace(self, positions=tuple(out))
+        phases = jax.random.uniform(jax.random.fold_in(key, len(out)), (len(out),))
+        return dataclasses.replace(self, positions=tuple(out), phases=tuple(phases))
 
 
 def build(
@@ -301,6 +315,7 @@ def build(
                 for f, r in zip(found, rows, strict=True)
             ),
             tuple(jnp.asarray(len(f), jnp.int32) for f in found),
+            tuple(jnp.zeros(()) for _ in found),
             jnp.asarray(len(graphs), jnp.int32),
         )
         for found, (graphs, _) in zip(members, sets, strict=True)
@@ -347,15 +362,18 @@ def take(
 ) -> tuple[tuple[Rows, ...], list[jax.Array]]:
     """Blocks of one step, and the place of the first in each set; empty blocks fill the shares.
 
-    Step s of S takes the blocks from floor(s N / S) to floor((s + 1) N / S) of each kind.
+    Step s of S takes the blocks from floor((s N + u) / S) to floor(((s + 1) N + u) / S) of each
+    kind, where u in [0, S) is its phase: the rest that does not divide is spread evenly over the
+    steps, and over epochs every step has its share of it.
     """
     out, starts = [], []
-    for rows, positions, count, share in zip(
-        pool, members.positions, members.counts, layout.shares, strict=True
+    for rows, positions, count, phase, share in zip(
+        pool, members.positions, members.counts, members.phases, layout.shares, strict=True
     ):
         each, rest = count // num_steps, count % num_steps
-        start = step * each + jnp.minimum(step, rest)
-        end = start + each + (step < rest)
+        shift = jnp.minimum((phase * num_steps).astype(rest.dtype), num_steps - 1)
+        # In two parts: s N could be too large a number, s and the rest are not.
+        start, end = (s * each + (s * rest + shift) // num_steps for s in (step, step + 1))
         places = start + jnp.arange(share)
         last = len(positions) - 1
         chosen = jnp.where(places < end, positions[jnp.minimum(places, last)], len(rows.filled) - 1)

@@ -17,6 +17,7 @@ from fgw_jax.augment.base import Augmentation
 from fgw_jax.backbones.model import Backbone
 from fgw_jax.datasets.dataset import Dataset
 from fgw_jax.errors import check
+from fgw_jax.inputs import check_key
 from fgw_jax.training import checkpoints, layout, metrics, step
 from fgw_jax.training.config import Config, Numbers
 from fgw_jax.training.folds import Folds, check_folds
@@ -96,6 +97,7 @@ def fit(
     >>> sorted(result.test), result.epochs
     (['accuracy', 'auroc', 'loss'], 3)
     """
+    check_key(key)
     (result,) = _fit(
         model, [(train, valid, test)], config, key[None], augment, checkpoint, progress, False
     )
@@ -164,6 +166,7 @@ def _fit(
 ) -> list[Result]:
     config, augment = config or Config(), augment or Augmentation()
     check_folds(model, folds)
+    _check_keys(keys)
     began = time.perf_counter()
     run_keys, augment_keys = jax.vmap(lambda k: tuple(jax.random.split(k)))(keys)
     data = Folds(model, folds, augment, augment_keys, config)
@@ -175,9 +178,11 @@ def _fit(
     owner = ""
     if checkpoint is not None:
         owner = _owner(model, folds, config, keys, augment, many)
-        found = checkpoints.load(checkpoint, owner, {"state": state, "curves": curves})
+        like = {"state": state, "curves": curves, "seconds": 0.0}
+        found = checkpoints.load(checkpoint, owner, like)
         if found is not None:
             state, curves = jax.tree.map(jnp.asarray, found["state"]), np.array(found["curves"])
+            began -= float(found["seconds"])
     bar = _bar(progress, config.epochs)
     while True:
         epoch = int(np.max(state.epoch))
@@ -194,7 +199,9 @@ def _fit(
             curves[a:b, lane] = np.asarray(seen if many else seen[None])[lane, : b - a]
         bar.set_postfix_str(f"best validation {float(np.mean(np.abs(state.best_score))):.4f}")
         if checkpoint is not None:
-            checkpoints.save(checkpoint, owner, {"state": state, "curves": curves})
+            seconds = time.perf_counter() - began - data.augment_seconds
+            content = {"state": state, "curves": curves, "seconds": seconds}
+            checkpoints.save(checkpoint, owner, content)
     bar.close()
     seconds = time.perf_counter() - began - data.augment_seconds
     return [
@@ -234,6 +241,13 @@ def _result(data: Folds, fold: int, state: State, curves: np.ndarray, seconds: f
         seconds=seconds,
         augment_seconds=data.augment_seconds / len(data.folds),
     )
+
+
+def _check_keys(keys: Any) -> None:
+    """Refuse keys of another implementation than JAX's default: a state holds their bits alone."""
+    if jax.dtypes.issubdtype(keys.dtype, jax.dtypes.prng_key):
+        usual, given = jax.random.key_impl(jax.random.key(0)), jax.random.key_impl(keys)
+        check(given == usual, f"key: of the kind {given}; pass jax.random.key(0), a {usual}")
 
 
 def _next_stop(epoch: int, config: Config, refresh: int | None, saving: bool) -> int:

@@ -38,7 +38,7 @@ def auroc(logits: Any, labels: Any, mask: Any = None) -> Any:
 
     Two classes: of class 1 by its probability. More: the mean over classes, each against the
     rest. A class that is absent (or alone) has no such area: on the host an error, under jit
-    0.5, so that a loop can go on.
+    0.5, so that a loop can go on. NaN where a logit is NaN.
 
     >>> float(auroc(np.array([[0.0, 1.0], [0.0, 2.0], [0.0, 3.0]]), np.eye(2)[[0, 1, 1]]))
     1.0
@@ -79,7 +79,8 @@ def _area(xp: Any, scores: Any, positive: Any, mask: Any) -> Any:
     upto = xp.searchsorted(ordered, scores, side="right")
     share = xp.where(positive, (below + upto) / 2 / xp.maximum(num_negative, 1), 0)
     area = share.sum() / xp.maximum(num_positive, 1)
-    return xp.where((num_positive > 0) & (num_negative > 0), area, 0.5)
+    area = xp.where((num_positive > 0) & (num_negative > 0), area, 0.5)
+    return xp.where((xp.isnan(scores) & mask).any(), xp.nan, area)
 
 
 def _mean(xp: Any, values: Any, mask: Any) -> Any:

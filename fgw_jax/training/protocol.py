@@ -111,24 +111,26 @@ class Workbench:
         data = self._data[job.settings.dataset][1]
         return results.fingerprint({"run": job.settings.resolved(), "data": data, "fold": job.fold})
 
+    def parts(self, job: Job) -> tuple[Dataset, Dataset, Dataset]:
+        """Training, validation and test set of a fold, some training labels switched if asked."""
+        settings, data = job.settings, self.data(job.settings.dataset)
+        split, noisy = self.splits(settings)[job.fold], data
+        if settings.label_noise > 0:
+            seed = settings.seed + 1000 * job.fold
+            noisy = corrupt_labels(data, split, settings.label_noise, seed=seed)
+        return noisy[split.train], noisy[split.validation], data[split.test]
+
     def run(self, job: Job) -> dict[str, Any]:
         """Augment, train, test; the result line."""
         settings = job.settings
         values = settings.resolved()
-        data = self.data(settings.dataset)
-        split = self.splits(settings)[job.fold]
-        noisy = data
-        if settings.label_noise > 0:
-            seed = settings.seed + 1000 * job.fold
-            noisy = corrupt_labels(data, split, settings.label_noise, seed=seed)
+        data, parts = self.data(settings.dataset), self.parts(job)
         metric, fold_key = settings.metric, self.key(job)
         result = fit(
             backbones.make(
                 settings.backbone, data.num_classes, values["hidden"], values["num_layers"]
             ),
-            noisy[split.train],
-            noisy[split.validation],
-            data[split.test],
+            *parts,
             config=settings.config(),
             # The same key for every method: comparisons are paired.
             key=jax.random.fold_in(jax.random.key(settings.seed), job.fold),
@@ -152,7 +154,7 @@ class Workbench:
             "validation": result.valid[metric],
             "best_epoch": result.best_epoch,
             "epochs": result.epochs,
-            "num_train": len(split.train),
+            "num_train": len(parts[0]),
             "seconds": {"augment": result.augment_seconds, "train": result.seconds},
             "data": self._data[settings.dataset][1],
             "code": programs.code_fingerprint(),

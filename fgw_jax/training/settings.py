@@ -24,11 +24,14 @@ MPNNS = ("vgcn", "vgin")
 GRAPHORMERS = ("graphormer", "graphormer_gd")
 BACKBONES = (*MPNNS, *GRAPHORMERS)
 PROTOCOLS = (*SPLITS, "scaffold")
+#: attention heads of the Graphormers, a field of theirs that no setting changes
+HEADS = 4
 _SIZE_FIELDS = {
     "adaptive": None, "median": Median(1.0), "half": Median(0.5), "double": Median(2.0),
 }  # fmt: skip
 SIZES = tuple(_SIZE_FIELDS)
 STARTS = ("geodesic", "random")
+_FLOATS = ("alpha", "beta_k", "ratio", "step_size", "learning_rate", "label_noise")
 #: Fields that belong to the method; a method without such a field has no use for them.
 METHOD_OPTIONS = ("alpha", "beta_k", "ratio", "step_size", "size", "start", "refresh_every")
 
@@ -90,6 +93,11 @@ class Settings:
     seed: int = 0
 
     def __post_init__(self) -> None:
+        # One spelling of what is the same, so that its lines are found again.
+        object.__setattr__(self, "dataset", published_name(self.dataset))
+        for name in _FLOATS:
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, float(getattr(self, name)))
         _choice("backbone", self.backbone, BACKBONES)
         _choice("augment", self.augment, tuple(methods.METHODS))
         for name, choices in (("size", SIZES), ("start", STARTS), ("protocol", PROTOCOLS)):
@@ -128,6 +136,11 @@ class Settings:
         check(
             self.resolved_folds >= (1 if self.resolved_protocol == "scaffold" else 2),
             f"folds: {self.folds} is too few; use at least 2",
+        )
+        hidden = self.resolved()["hidden"]
+        check(
+            self.backbone not in GRAPHORMERS or hidden % HEADS == 0,
+            f"hidden: {hidden} does not divide by {HEADS} heads; use a multiple of it",
         )
         methods.check_compatible(self.augment, self.backbone)
         self.method()  # the method's own checks, before any work
@@ -245,6 +258,15 @@ def options_of(augment: str) -> dict[str, Any]:
 def users_of(option: str) -> list[str]:
     """Methods that have an option."""
     return [name for name in methods.METHODS if option in options_of(name)]
+
+
+def published_name(dataset: str) -> str:
+    """The name by which a dataset's lines are kept: OGB's are published with ``-`` and ``_``.
+
+    >>> published_name("ogbg_molbace")
+    'ogbg-molbace'
+    """
+    return dataset.replace("_", "-") if is_ogb(dataset) else dataset
 
 
 def is_ogb(dataset: str) -> bool:

@@ -146,6 +146,8 @@ def _epoch(
     score = metric(logits, labels, real).astype(params.dtype)
     signed = score if larger else -score
     better = (signed > state.best_score) | ((signed == state.best_score) & (loss < state.best_loss))
+    # The largest of NaN logits is the first: a model that is none may have a good score.
+    better &= jnp.isfinite(loss) & jnp.isfinite(total)
     epoch = state.epoch + 1
     keep = lambda new, old: jax.tree.map(lambda a, b: jnp.where(better, a, b), new, old)  # noqa: E731
     best_epoch = keep(epoch, state.best_epoch)

@@ -98,7 +98,11 @@ class Lines:
         """Of several runs the one with the best mean validation metric; test plays no part."""
         check(len(variants) > 0, "variants: names no run; give at least one")
         found = [s for s in map(self.find, variants) if s is not None]
-        return max(found, key=lambda s: (s.complete, s.validation.mean()), default=None)
+        return max(found, key=lambda s: s.validation.mean(), default=None)
+
+    def complete(self, variants: Sequence[Settings]) -> int:
+        """How many of several runs have all their folds."""
+        return sum(s is not None and s.complete for s in map(self.find, variants))
 
 
 def run_key(settings: Settings) -> str:

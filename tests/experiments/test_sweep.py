@@ -39,7 +39,7 @@ def test_every_cell_of_the_paper_has_a_run(name):
     places = [(cell.row, cell.column) for cell in table.cells]
     assert len(set(places)) == len(places)
     figures = [cell.paper for cell in table.cells]
-    assert all(f is None for f in figures) == (table.plot_over is not None)
+    assert all(f is None for f in figures) == table.plot
     plan = sweeps.plan(table, Lines([]))
     assert {run_key(s) for _, options in plan.cells for s in options} == {
         run_key(s) for s in plan.runs
@@ -85,6 +85,35 @@ def test_validation_chooses_not_test():
     (shown,) = tables.fill(sweeps.plan(table, lines, ["alpha"]), lines)
     assert shown.summary.settings.alpha == 0.5
     assert shown.summary.mean == pytest.approx(80)
+    assert "variants" not in shown.markdown()
+    for some, done in ((records[:10], 1), (records[1:], 2)):
+        lines = Lines(some)
+        (shown,) = tables.fill(sweeps.plan(table, lines, ["alpha"]), lines)
+        assert f"[{done} of 3 variants]" in shown.markdown()
+    assert shown.summary.settings.alpha == 0.5
+
+
+def test_a_tables_own_axis_is_not_replaced():
+    for name, field, value in (("patience", "patience", 50), ("depth", "num_layers", 4)):
+        table = sweeps.TABLES[name]()
+        own = [cell.settings for cell in table.cells]
+        plan = sweeps.plan(table, Lines([]), **{field: value}, seed=3)
+        assert plan.runs == tuple(dataclasses.replace(run, seed=3) for run in own)
+        with pytest.raises(InputError, match=f"{field}: the columns of --table={name}"):
+            sweeps.check_overrides(table, {field: value}, named=True)
+        sweeps.check_overrides(table, {field: value}, named=False)
+    main = sweeps.TABLES["main"]()
+    assert all(run.patience == 50 for run in sweeps.plan(main, Lines([]), patience=50).runs)
+    with pytest.raises(InputError, match="epochs: 0 must be at least 1"):
+        sweeps.check_overrides(main, {"epochs": 0}, named=True)
+    sweeps.check_overrides(sweeps.TABLES["ogb"](), {"folds": 1}, named=True)
+
+
+def test_the_grid_of_training_runs_as_asked():
+    table = sweeps.select(sweeps.TABLES["main"](), ["MUTAG", "NCI1"], ["vgcn"], [])
+    asked = {"epochs": 5, "hidden": 16, "num_layers": 2, "patience": 3}
+    for run in sweeps.plan(table, Lines([]), ["training"], **asked).runs:
+        assert {name: getattr(run, name) for name in asked} == asked
 
 
 def test_batch_size_and_rate_come_from_vanilla_validation_first():
@@ -105,6 +134,7 @@ def test_batch_size_and_rate_come_from_vanilla_validation_first():
 def test_a_filter_without_cells_is_refused():
     with pytest.raises(InputError, match="has no cell"):
         sweeps.select(sweeps.TABLES["ogb"](), ["NCI1"], [], [])
+    assert len(sweeps.select(sweeps.TABLES["ogb"](), ["ogbg_molbace"], [], []).cells) == 10
 
 
 def test_a_table_shows_ours_the_papers_the_difference_and_p():
@@ -150,6 +180,9 @@ def test_the_papers_claims_follow_from_its_own_table():
     assert ours["best of 20 settings, FGWMixup"] == "13 of 20"
     assert ours["best of 20 settings, FGWMixup*"] == "7 of 20"
     assert tables.claims({}) == {}
+    few = [("NCI1", "vgcn", method) for method in ("vanilla", "fgwmixup", "fgwmixup_star")]
+    assert tables.claims(dict.fromkeys(few, 70.0)) == {}
+    assert tables.claims(dict.fromkeys([*few, ("NCI1", "vgcn", "gmixup")], 70.0)) != {}
 
 
 def test_speed_up_is_strict_over_relaxed():

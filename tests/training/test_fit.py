@@ -237,5 +237,33 @@ def test_wrong_use_is_told():
 
 def test_divergence_is_told():
     wild = dataclasses.replace(CONFIG, learning_rate=1e30)
-    with pytest.raises((InputError, UserWarning), match="diverged.*lower learning_rate"):
+    with pytest.raises(InputError, match="diverged in its first epoch; lower learning_rate"):
         training.fit(model(), *folds()[0], config=wild, key=KEY)
+
+
+@pytest.mark.parametrize("select", ["accuracy", "auroc", "loss"])
+def test_a_model_of_nan_is_never_the_best(select):
+    """The largest of NaN logits is the first, so that its accuracy may be good."""
+    train, valid, test = folds()[0]
+    spoilt = dataclasses.replace(valid.graphs[0], features=valid.graphs[0].features * np.nan)
+    broken = Dataset([spoilt, *valid.graphs[1:]], valid.labels)
+    config = dataclasses.replace(CONFIG, epochs=2, select=select)
+    with pytest.raises(InputError, match="diverged in its first epoch"):
+        training.fit(model(), train, broken, test, config=config, key=KEY)
+
+
+def test_small_batches_train():
+    """A block holds several graphs; steps without any would give moments of nothing."""
+    config = dataclasses.replace(CONFIG, epochs=2, batch_size=2)
+    result = training.fit(model(), *folds()[0], config=config, key=KEY)
+    assert np.isfinite(result.test["loss"])
+    assert all(np.isfinite(leaf).all() for leaf in leaves(result))
+
+
+def test_a_key_of_another_kind_is_refused():
+    for key, said in (
+        (0, "expected a random key, got int"),
+        (jax.random.key(0, impl="rbg"), "rbg"),
+    ):
+        with pytest.raises(InputError, match=f"key: .*{said}"):
+            training.fit(model(), *folds()[0], config=CONFIG, key=key)

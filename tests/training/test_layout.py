@@ -136,6 +136,49 @@ def test_an_epoch_takes_every_graph_of_a_set_once(slots):
         assert (epoch(members, jax.random.key(1))[1] != order).any(), "not shuffled"
 
 
+@pytest.mark.parametrize(("sizes", "batch_size"), [([6] * 60 + [20] * 5, 2), ([9] * 99 + [900], 8)])
+def test_no_step_is_without_a_graph(sizes, batch_size):
+    """Blocks of several graphs are fewer than the steps of small batches would be."""
+    graphs = [Graph.from_edges([(i, i + 1) for i in range(n - 1)], n) for n in sizes]
+    kept = MODEL.quotients(graphs)
+    nodes = [graph.num_nodes for graph in kept]
+    plan = layout.plan(nodes, batch_size, slots=layout.SLOTS, max_pairs=2**14)
+    labels = np.eye(2, dtype=np.float32)[np.zeros(len(kept), int)]
+    pool, (members,) = layout.build(plan, [(kept, labels)], MODEL)
+    steps = int(members.num_steps(plan))
+    taken = [
+        int(layout.in_slots(layout.take(pool, members, plan, step, steps)[0])[1].sum())
+        for step in range(steps)
+    ]
+    assert min(taken) >= 1 and sum(taken) == len(sizes)
+
+
+def test_rare_large_graphs_come_at_any_step():
+    """Moments of a batch norm weigh late steps more: none may be the place of large graphs."""
+    sizes = [8] * 90 + [60] * 3
+    graphs = [Graph.from_edges([(0, 1)], n) for n in sizes]
+    plan = layout.plan(sizes, 10)
+    labels = np.eye(2, dtype=np.float32)[np.zeros(len(sizes), int)]
+    pool, (members,) = layout.build(plan, [(graphs, labels)], MODEL)
+    steps = int(members.num_steps(plan))
+
+    @jax.jit
+    def large(key):
+        shuffled = members.shuffled(key)
+        return jnp.stack(
+            [
+                layout.take(pool, shuffled, plan, step, steps)[0][-1].filled.sum()
+                for step in range(steps)
+            ]
+        )
+
+    counts = np.array([large(jax.random.key(seed)) for seed in range(200)])
+    assert (counts.sum(1) == 3).all() and counts.max() == 1
+    assert np.abs(counts.mean(0) - 3 / steps).max() < 0.15
+    first = np.flatnonzero(counts[0])
+    assert np.diff(first).min() >= steps // 3, "not spread over the epoch"
+
+
 def test_draws_whose_largest_graphs_differ_share_few_plans():
     """An augmentation that draws anew every few epochs must not compile anew each time."""
     rng = np.random.default_rng(0)

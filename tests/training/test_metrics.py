@@ -48,6 +48,15 @@ def test_soft_labels_enter_the_loss():
     assert metrics.cross_entropy(logits, np.array([[0.4, 0.6]])) == pytest.approx(expected)
 
 
+def test_nan_has_no_area():
+    labels = np.eye(2)[[0, 1, 1, 0]]
+    logits = np.full((4, 2), np.nan)
+    assert np.isnan(metrics.auroc(logits, labels))
+    assert np.isnan(jax.jit(metrics.auroc)(logits, labels))
+    logits[1:] = [[0.0, 2.0], [0.0, 3.0], [0.0, 1.0]]
+    assert metrics.auroc(logits, labels, np.arange(4) > 0) == 1.0
+
+
 def test_wrong_use_is_told():
     one_class = np.eye(2)[[0, 0]]
     with pytest.raises(InputError, match="a class is absent"):

@@ -113,6 +113,10 @@ def test_label_noise_reaches_training_only(bench):
     # Every training label is switched: what is learned is the opposite of clean validation labels.
     assert noisy["validation"] < clean["validation"]
     assert noisy["run"] != clean["run"]
+    job = protocol.Job(Settings(dataset="mine", label_noise=1.0, **longer), 0)
+    parts, whole = bench.parts(job), bench.parts(protocol.Job(Settings(dataset="mine", **longer), 0))
+    same = [(a.labels == b.labels).all() for a, b in zip(parts, whole, strict=True)]
+    assert (parts[0].labels != whole[0].labels).all() and same[1:] == [True, True]
 
 
 def test_scaffold_repeats_the_published_split_with_other_seeds(data):

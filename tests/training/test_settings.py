@@ -4,11 +4,11 @@ import dataclasses
 
 import pytest
 
-from fgw_jax import augment
+from fgw_jax import augment, backbones
 from fgw_jax.augment import FGWMixup
 from fgw_jax.errors import InputError
 from fgw_jax.midpoint import Median
-from fgw_jax.training.settings import BACKBONES, Settings, expand, options_of, users_of
+from fgw_jax.training.settings import BACKBONES, HEADS, Settings, expand, options_of, users_of
 from fgw_jax.training.summary import run_key
 
 
@@ -37,6 +37,17 @@ def test_settings_that_resolve_alike_are_one_run():
     assert run_key(plain) == run_key(dataclasses.replace(plain, alpha=0.95, epochs=400))
     assert run_key(plain) != run_key(dataclasses.replace(plain, alpha=0.5))
     assert run_key(plain) != run_key(dataclasses.replace(plain, seed=1))
+    spelt = [Settings(dataset=name) for name in ("ogbg_molbace", "ogbg-molbace")]
+    assert run_key(spelt[0]) == run_key(spelt[1])
+    whole = dataclasses.replace(plain, alpha=1, label_noise=0)
+    assert run_key(whole) == run_key(dataclasses.replace(plain, alpha=1.0, label_noise=0.0))
+
+
+def test_widths_of_graphormers_divide_by_their_heads():
+    assert backbones.Graphormer.heads == backbones.GraphormerGD.heads == HEADS
+    with pytest.raises(InputError, match="hidden: 30 does not divide by 4 heads"):
+        Settings(backbone="graphormer", hidden=30)
+    assert Settings(backbone="vgcn", hidden=30).resolved()["hidden"] == 30
 
 
 @pytest.mark.parametrize(
