@@ -264,9 +264,19 @@ def _perturbed_units(weights1: jax.Array, weights2: jax.Array):
 
 
 def _quantise(weights: jax.Array, quanta: jax.Array) -> jax.Array:
-    """Integers ``[n]`` in proportion to ``weights``, of total ``quanta``; the heaviest balances."""
+    """Integers ``[n]`` in proportion to ``weights``, of total ``quanta``.
+
+    The heaviest takes what rounding left; of many nodes that may be more than it has, and then all
+    that are not light take a part.
+    """
     share = jnp.round(weights * (quanta.astype(weights.dtype) / weights.sum())).astype(jnp.int32)
-    return share + jnp.where(_is_largest(share), quanta - share.sum(dtype=jnp.int32), 0)
+    rest = quanta - share.sum(dtype=jnp.int32)
+    largest = _is_largest(share)
+    heavy = (2 * share >= quanta // jnp.maximum((share > 0).sum(), 1)) | largest
+    each, more = jnp.divmod(rest, heavy.sum(dtype=jnp.int32))
+    spread = jnp.where(heavy, each + (jnp.cumsum(heavy) <= more), 0)
+    bearable = 2 * jnp.abs(rest) <= share.max()
+    return share + jnp.where(bearable, jnp.where(largest, rest, 0), spread)
 
 
 def _is_largest(x: jax.Array) -> jax.Array:

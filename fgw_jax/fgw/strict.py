@@ -174,13 +174,13 @@ def spread_free(problem: Problem, gradient: jax.Array) -> jax.Array:
     Row and column terms do not move a projection on the polytope; only what is left is a
     direction, and its spread under mu1 mu2^T sets the scale of the step.
     """
-    # Squares of the numbers below would overflow, or vanish; a power of two rounds nothing.
-    exponent = jnp.frexp(jnp.abs(gradient).max())[1]
-    gradient = gradient * jnp.ldexp(jnp.ones((), gradient.dtype), -exponent)
     rows, columns = gradient @ problem.weights2, problem.weights1 @ gradient
     centred = gradient - (rows - problem.weights1 @ rows)[:, None] - columns[None, :]
+    # Squares would overflow, or vanish, long before the numbers; a power of two rounds nothing.
+    factor = jnp.ldexp(jnp.ones((), gradient.dtype), -jnp.frexp(jnp.abs(centred).max())[1])
+    centred = centred * factor
     variance = problem.weights1 @ centred**2 @ problem.weights2
     # Below the rounding error of the gradient there is no direction left, only noise.
-    noise = 8.0 * jnp.finfo(gradient.dtype).eps * jnp.abs(rows).max()
+    noise = 8.0 * jnp.finfo(gradient.dtype).eps * jnp.abs(rows).max() * factor
     clear = variance > noise**2
     return jnp.where(clear, centred / jnp.sqrt(jnp.where(clear, variance, 1.0)), 0.0)

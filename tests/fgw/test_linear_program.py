@@ -99,3 +99,18 @@ def test_paths_are_the_inverse_of_the_basis(rng):
     np.testing.assert_allclose(
         potential[row] - potential[SHAPE[0] + column], cost[row, column], atol=1e-4
     )
+
+
+@pytest.mark.parametrize("n", [902, 918, 931, 1400])
+def test_rounding_takes_no_node_its_mass(n):
+    """Half a quantum a node adds up to more than one of many nodes has."""
+    weights = np.zeros(1536, np.float32)
+    weights[:n] = 1 / n
+    skewed = np.where(weights > 0, np.arange(1536) % 7 + 1, 0).astype(np.float32)
+    for given in (weights, skewed / skewed.sum()):
+        supply, demand, total = lp._perturbed_units(jnp.asarray(given), jnp.asarray(given))
+        for units in (supply, demand):
+            assert (np.asarray(units)[:n] > 0).all() and not np.asarray(units)[n:].any()
+        assert int(supply.sum()) - int(demand.sum()) == 0
+        error = np.abs(np.asarray(supply, float) / int(total) - given).sum()
+        assert error < 3 * n / (int(total) // lp._perturbation_step(1536))

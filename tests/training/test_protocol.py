@@ -114,7 +114,10 @@ def test_label_noise_reaches_training_only(bench):
     assert noisy["validation"] < clean["validation"]
     assert noisy["run"] != clean["run"]
     job = protocol.Job(Settings(dataset="mine", label_noise=1.0, **longer), 0)
-    parts, whole = bench.parts(job), bench.parts(protocol.Job(Settings(dataset="mine", **longer), 0))
+    parts, whole = (
+        bench.parts(job),
+        bench.parts(protocol.Job(Settings(dataset="mine", **longer), 0)),
+    )
     same = [(a.labels == b.labels).all() for a, b in zip(parts, whole, strict=True)]
     assert (parts[0].labels != whole[0].labels).all() and same[1:] == [True, True]
 
