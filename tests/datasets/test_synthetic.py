@@ -41,7 +41,7 @@ def _together(graph):
 
 
 def _accuracy(statistics, data):
-    forest = RandomForestClassifier(60, min_samples_leaf=3, random_state=0)
+    forest = RandomForestClassifier(25, min_samples_leaf=3, random_state=0)
     rows = np.array([statistics(graph) for graph in data.graphs])
     return cross_val_score(forest, rows, data.labels, cv=5).mean()
 
@@ -49,8 +49,8 @@ def _accuracy(statistics, data):
 @pytest.mark.parametrize("num_classes", [2, 3])
 def test_the_class_lies_in_structure_and_signal_together(num_classes):
     # A cross-validated accuracy of 400 graphs scatters by 0.03 from seed to seed, so the claim
-    # is about the mean over seeds: 0.05 is more than three deviations of that mean.
-    sets = [synthetic(num_graphs=400, num_classes=num_classes, seed=seed) for seed in range(6)]
+    # is about the mean over seeds: 0.05 is three deviations of that mean.
+    sets = [synthetic(num_graphs=400, num_classes=num_classes, seed=seed) for seed in range(4)]
     chance = 1 / num_classes
     structure, signal, together = (
         np.mean([_accuracy(statistics, data) for data in sets])

@@ -261,5 +261,5 @@ def test_value_is_finite_under_grad(pair):
         g = Graph(pair[0].structure, features, pair[0].weights, pair[0].adjacency, pair[0].mask)
         return distance(g, pair[1], solver=Strict(method="mirror")).value
 
-    gradient = jax.grad(loss)(jnp.asarray(pair[0].features))
+    gradient = jax.jit(jax.grad(loss))(jnp.asarray(pair[0].features))
     assert np.isfinite(np.asarray(gradient)).all() and np.abs(np.asarray(gradient)).max() > 0

@@ -8,6 +8,11 @@ from fgw_jax import Graph, Strict, distance, distances
 from fgw_jax.fgw import starts
 from fgw_jax.fgw.problem import from_graphs
 
+# Compiled whole: operation by operation they take twenty times as long.
+portfolio = jax.jit(starts.portfolio, static_argnames="count")
+signature_cost, tie_breaker = jax.jit(starts.signature_cost), jax.jit(starts.tie_breaker)
+log_start = jax.jit(starts.log_start)
+
 
 def labelled_graph(rng, n, p=0.2):
     upper = np.triu(rng.uniform(size=(n, n)) < p, 1)
@@ -30,9 +35,9 @@ def permuted(rng, graph):
 
 def test_portfolio_holds_the_default_start_first(rng):
     problem = from_graphs(labelled_graph(rng, 9), labelled_graph(rng, 7), 0.95)
-    logs = starts.portfolio(problem, 5, 0.1)
+    logs = portfolio(problem, 5, 0.1)
     assert logs.shape == (5, 9, 7)
-    np.testing.assert_allclose(logs[0], starts.log_start(problem, None, 0.1), atol=1e-6)
+    np.testing.assert_allclose(logs[0], log_start(problem, None, 0.1), atol=1e-6)
     distinct = {np.asarray(x).tobytes() for x in logs}
     assert len(distinct) == 5
     assert np.isfinite(logs).all()
@@ -46,7 +51,7 @@ def test_default_start_of_unequal_weights_is_near_their_product(rng):
     ]
     problem = from_graphs(*heavy, 0.95)
     expected = np.log(np.asarray(problem.product))
-    for log_plan in (starts.portfolio(problem, 1, 0.1)[0], starts.log_start(problem, None, 0.0)):
+    for log_plan in (portfolio(problem, 1, 0.1)[0], log_start(problem, None, 0.0)):
         np.testing.assert_allclose(log_plan, expected, atol=0.5)
     warm = starts.log_start(problem, np.zeros((9, 7), np.float32), 0.1)
     np.testing.assert_allclose(np.exp(warm), starts.WARM_MIX * problem.product, rtol=1e-4)
@@ -57,17 +62,17 @@ def test_ties_are_broken_by_ranks_with_noise_of_unit_variance(rng):
     problem = from_graphs(g1, g2, 0.95)
     ranks = starts._ranks(problem.structure1, problem.cost @ problem.weights2, problem.weights1)
     np.testing.assert_array_equal(np.sort(ranks), np.arange(30))
-    noise = np.asarray(starts.tie_breaker(problem))
+    noise = np.asarray(tie_breaker(problem))
     assert abs(noise.mean()) < 0.1 and abs(noise.std() - 1) < 0.1
-    other = np.asarray(starts.tie_breaker(from_graphs(g2, g1, 0.95)))
+    other = np.asarray(tie_breaker(from_graphs(g2, g1, 0.95)))
     np.testing.assert_array_equal(other.T, noise)
-    assert (noise != np.asarray(starts.tie_breaker(problem, 1))).mean() > 0.9
+    assert (noise != np.asarray(tie_breaker(problem, 1))).mean() > 0.9
 
 
 def test_portfolio_is_the_same_under_padding(rng):
     g1, g2 = labelled_graph(rng, 9), labelled_graph(rng, 7)
-    plain = starts.portfolio(from_graphs(g1, g2, 0.95), 4, 0.1)
-    padded = starts.portfolio(from_graphs(g1.pad(12), g2.pad(12), 0.95), 4, 0.1)
+    plain = portfolio(from_graphs(g1, g2, 0.95), 4, 0.1)
+    padded = portfolio(from_graphs(g1.pad(12), g2.pad(12), 0.95), 4, 0.1)
     np.testing.assert_allclose(padded[:, :9, :7], plain, rtol=1e-4, atol=1e-4)
 
 
@@ -77,14 +82,14 @@ def test_signatures_agree_on_isomorphic_nodes(rng):
     other = Graph.from_adjacency(
         np.asarray(graph.adjacency)[np.ix_(order, order)], np.asarray(graph.features)[order]
     )
-    cost = starts.signature_cost(from_graphs(graph, other, 0.95))
+    cost = signature_cost(from_graphs(graph, other, 0.95))
     np.testing.assert_allclose(np.asarray(cost)[order, np.arange(12)], 0.0, atol=1e-4)
     assert np.median(cost) > 0.1
 
 
 def test_signatures_of_edgeless_and_featureless_graphs_are_finite():
     empty = Graph.from_adjacency(np.zeros((3, 3)), np.zeros((3, 1)))
-    cost = starts.signature_cost(from_graphs(empty, empty, 0.5))
+    cost = signature_cost(from_graphs(empty, empty, 0.5))
     assert (np.asarray(cost) == 0).all()
     assert float(distance(empty, empty, solver=Strict(method="cg", starts=3)).value) == 0.0
 
