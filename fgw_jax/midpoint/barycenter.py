@@ -100,8 +100,9 @@ def solve(
     """Midpoint of stacked sources (fields with a leading axis ``S``); pure, for jit, vmap and grad.
 
     A source that has all the weight, asked for at its own size, comes back as it is. Derivatives
-    hold the plans fixed: of the objective that is the envelope theorem, since plans, structure and
-    features are those of a minimum; of the graph it is the motion of the averages alone.
+    hold the plans fixed. Of the objective that is the envelope theorem, as far as the plans are
+    those of a minimum: nearly so from a geodesic start, not where the paper's loop ends. Of the
+    graph it is the motion of the averages alone.
 
     Args:
         sources: graphs padded to ``m`` nodes and stacked.
