@@ -18,7 +18,7 @@ from absl import flags as absl_flags
 from experiments import flags
 from fgw_jax.errors import InputError
 
-SUITES = ("distance", "midpoint", "training", "scale", "processes")
+SUITES = ("distance", "midpoint", "training", "scale", "processes", "fresh")
 
 
 def chosen(arguments: Sequence[str]) -> str:

@@ -2,14 +2,15 @@
 
     python -m experiments.benchmark --suite=distance --data_dir=FOLDER --out=FOLDER
 
-Four tables, in ``distance.md``, and a plot, ``distance.png``:
+Five tables, in ``distance.md``, and a plot, ``distance.png``:
 
 1. random pairs of a dataset: milliseconds a pair, value against POT's conditional gradient, errors
-   of the marginals, the columns of the paper's infeasibility table;
+   of the marginals, the columns of the paper's infeasibility table; the mean lower bound last;
 2. pairs of at most 64 nodes against ott-jax;
 3. graphs of one size, 16 to 512 nodes, in batches of 1 to 4096: time a pair beside POT's solvers,
    and the share of this machine's float32 matmul rate that the products of the solver reach;
-4. the trade-off: value against time, over steps and starts.
+4. the trade-off: value against time, over steps and starts;
+5. graphs and their permuted copies: how many are found to be the same, over starts.
 
 Every time is of results in host memory; compilation is timed apart; ours is the best of three
 runs. Where the dataset is missing, SYNTHETIC takes its place.
@@ -30,14 +31,24 @@ from absl import flags as absl_flags
 
 from experiments import flags
 from experiments.benchmarks import peers
+from experiments.trials.random_graphs import permuted
 from fgw_jax import Graph, Reference, Relaxed, Strict, datasets
 from fgw_jax.errors import DataError, check
-from fgw_jax.fgw import Schedule
+from fgw_jax.fgw import Schedule, lower_bounds
 
 SHARED = ("dataset", "seed", "data_dir", "out", "compilation_cache")
 ALPHA = 0.95
-PARTS = ("pairs", "ott", "sizes", "tradeoff")
-LITERAL = Relaxed(step_size=1.0, schedule=None, plan="last")
+PARTS = ("pairs", "ott", "sizes", "tradeoff", "copies")
+#: Rows of the first table.
+SOLVERS: dict[str, Any] = {
+    "Strict()": Strict(),
+    "Strict(starts=2)": Strict(starts=2),
+    'Strict(method="mirror")': Strict(method="mirror"),
+    "Relaxed()": Relaxed(),
+    "Relaxed(round=True)": Relaxed(round=True),
+    "Alg. 2 to the letter": Relaxed(step_size=1.0, schedule=None, plan="last"),
+    "the same, round=True": Relaxed(step_size=1.0, schedule=None, plan="last", round=True),
+}
 
 
 def random_pairs(
@@ -78,25 +89,22 @@ def scores(
     }
 
 
-def pairs_table(left: list[Graph], right: list[Graph], max_shapes: int) -> list[dict[str, Any]]:
-    """All solvers that take ragged lists on the same pairs; POT's conditional gradient first."""
+def pairs_table(
+    left: list[Graph], right: list[Graph], max_shapes: int, solvers: Sequence[str] = tuple(SOLVERS)
+) -> list[dict[str, Any]]:
+    """Solvers that take ragged lists on the same pairs; POT's conditional gradient first."""
     strict = peers.pot_cg(left, right, ALPHA)
-    rows = [{"solver": "POT CG", **scores(left, right, strict, strict)}]
-    solvers = {
-        "Strict()": Strict(),
-        "Strict(starts=2)": Strict(starts=2),
-        'Strict(method="mirror")': Strict(method="mirror"),
-        "Relaxed()": Relaxed(),
-        "Relaxed(round=True)": Relaxed(round=True),
-        "Alg. 2 to the letter": LITERAL,
-        "the same, round=True": Relaxed(step_size=1.0, schedule=None, plan="last", round=True),
-    }
-    for name, solver in solvers.items():
-        solved = peers.ours(solver, max_shapes=max_shapes)(left, right, ALPHA)
+    rows: list[dict[str, Any]] = [{"solver": "POT CG", **scores(left, right, strict, strict)}]
+    for name in solvers:
+        solved = peers.ours(SOLVERS[name], max_shapes=max_shapes)(left, right, ALPHA)
         rows.append({"solver": name, **scores(left, right, solved, strict)})
         print(markdown(rows[-1:]), flush=True)
     rows.append(
         {"solver": "POT BAPG", **scores(left, right, peers.pot_bapg(left, right, ALPHA), strict)}
+    )
+    bound = float(lower_bounds(left, right, ALPHA, max_shapes=max_shapes).mean())
+    rows.append(
+        {"solver": "lower bound", "mean value": bound, "to CG": bound / rows[0]["mean value"]}
     )
     return rows
 
@@ -203,6 +211,35 @@ def tradeoff_table(left: list[Graph], right: list[Graph]) -> list[dict[str, Any]
     return rows
 
 
+def copies_table(
+    graphs: Sequence[Graph], count: int, seed: int, starts: Sequence[int] = (1, 2, 4, 8)
+) -> list[dict[str, Any]]:
+    """Graphs of at most 64 nodes against themselves with the nodes in another order.
+
+    A copy is found where the value is below 1e-5: no plan that moves anything is as cheap here.
+    """
+    rng = np.random.default_rng(seed)
+    graphs = [g for g in graphs if g.num_nodes <= 64]
+    left = [graphs[i] for i in rng.choice(len(graphs), min(count, len(graphs)), replace=False)]
+    right = [permuted(g, rng.permutation(g.num_nodes)) for g in left]
+    rows: list[dict[str, Any]] = []
+    for number in starts:
+        solved = peers.ours(Strict(starts=number), max_shapes=2)(left, right, ALPHA)
+        values = np.array(
+            [peers.value(g, h, t, ALPHA) for g, h, t in zip(left, right, solved.plans, strict=True)]
+        )
+        rows.append(
+            {
+                "starts": number,
+                "found": f"{int((values < 1e-5).sum())} of {len(left)}",
+                "mean value": values.mean(),
+                "ms a pair": 1e3 * solved.seconds / len(left),
+            }
+        )
+        print(markdown(rows[-1:]), flush=True)
+    return rows
+
+
 def markdown(rows: Sequence[dict[str, Any]]) -> str:
     """A Markdown table of the rows; the columns are those of any row, in order."""
     columns = list(dict.fromkeys(name for row in rows for name in row))
@@ -252,8 +289,12 @@ def define(values: absl_flags.FlagValues) -> None:
     absl_flags.DEFINE_multi_enum(
         "part", list(PARTS), PARTS, "Tables to make (may be repeated).", flag_values=values
     )
+    absl_flags.DEFINE_multi_enum(
+        "solver", list(SOLVERS), list(SOLVERS), "Rows of table 1.", flag_values=values
+    )
     absl_flags.DEFINE_integer("num_pairs", 1000, "Pairs of table 1.", 1, flag_values=values)
     absl_flags.DEFINE_integer("small_pairs", 64, "Pairs of tables 2 and 4.", 1, flag_values=values)
+    absl_flags.DEFINE_integer("copies", 100, "Graphs of table 5.", 1, flag_values=values)
     absl_flags.DEFINE_integer("max_shapes", 48, "Padded shapes of table 1.", 1, flag_values=values)
     absl_flags.DEFINE_list(
         "sizes", ["16", "32", "64", "128", "256", "512"], "Of table 3.", flag_values=values
@@ -271,8 +312,10 @@ def run(
     graphs: Sequence[Graph],
     parts: Sequence[str] = PARTS,
     *,
+    solvers: Sequence[str] = tuple(SOLVERS),
     num_pairs: int = 1000,
     small_pairs: int = 64,
+    copies: int = 100,
     max_shapes: int = 48,
     sizes: Sequence[int] = (16, 32, 64, 128, 256, 512),
     batches: Sequence[int] = (1, 8, 64, 512, 4096),
@@ -282,13 +325,16 @@ def run(
     """The tables named by ``parts``."""
     tables = {}
     if "pairs" in parts:
-        tables["pairs"] = pairs_table(*random_pairs(graphs, num_pairs, seed), max_shapes)
+        pairs = random_pairs(graphs, num_pairs, seed)
+        tables["pairs"] = pairs_table(*pairs, max_shapes, solvers)
     if "ott" in parts:
         tables["ott"] = ott_table(*random_pairs(graphs, small_pairs, seed, 64))
     if "sizes" in parts:
         tables["sizes"] = sizes_table(sizes, batches, budget, seed)
     if "tradeoff" in parts:
         tables["tradeoff"] = tradeoff_table(*random_pairs(graphs, 4 * small_pairs, seed, 64))
+    if "copies" in parts:
+        tables["copies"] = copies_table(graphs, copies, seed)
     return tables
 
 
@@ -307,8 +353,10 @@ def main(values: absl_flags.FlagValues) -> None:
     tables = run(
         data.graphs,
         values.part,
+        solvers=values.solver,
         num_pairs=values.num_pairs,
         small_pairs=values.small_pairs,
+        copies=values.copies,
         max_shapes=values.max_shapes,
         sizes=sizes,
         batches=batches,
@@ -320,6 +368,7 @@ def main(values: absl_flags.FlagValues) -> None:
         "ott": f"{values.small_pairs} pairs of {data.name} of at most 64 nodes",
         "sizes": "Random graphs of one size",
         "tradeoff": f"Value against time, {4 * values.small_pairs} pairs of at most 64 nodes",
+        "copies": f"Graphs of {data.name} of at most 64 nodes against permuted copies",
     }
     head = f"alpha {ALPHA}, seed {values.seed}, {jax.default_backend()}, jax {jax.__version__}"
     text = "\n\n".join(

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from experiments import benchmark
-from experiments.benchmarks import distance, midpoint, midpoint_peers, training
+from experiments.benchmarks import distance, fresh, midpoint, midpoint_peers, training
 from fgw_jax import Strict, datasets
 from fgw_jax.errors import InputError
 
@@ -16,8 +16,10 @@ def data():
 
 def test_distance_tables_put_all_solvers_beside_pot(data, tmp_path):
     options = {"num_pairs": 4, "max_shapes": 1, "sizes": (8,), "batches": (1, 2), "budget": 1e4}
+    options["solvers"] = ("Strict()", "Relaxed()", "Alg. 2 to the letter")
     tables = distance.run(data.graphs, ("pairs", "sizes"), **options)
-    first, *others = tables["pairs"]
+    first, *others, bound = tables["pairs"]
+    assert bound["solver"] == "lower bound" and 0 < bound["to CG"] <= 1.0
     assert first["solver"] == "POT CG" and first["to CG"] == 1.0
     assert {"Strict()", "Relaxed()", "Alg. 2 to the letter", "POT BAPG"} <= {
         row["solver"] for row in others
@@ -27,6 +29,21 @@ def test_distance_tables_put_all_solvers_beside_pot(data, tmp_path):
     assert [row["batch"] for row in tables["sizes"]] == [1, 2]
     distance.plot(tables, tmp_path / "distance.png")
     assert (tmp_path / "distance.png").stat().st_size > 1000
+
+
+def test_permuted_copies_are_counted(data):
+    one, two = distance.copies_table(data.graphs, 4, 0, starts=(1, 2))
+    assert (one["starts"], two["starts"]) == (1, 2)
+    found = [int(row["found"].removesuffix(" of 4")) for row in (one, two)]
+    assert found[0] <= found[1] and found[1] >= 3
+    assert (two["mean value"] < 1e-5) == (found[1] == 4)
+
+
+def test_a_fresh_process_is_faster_with_kept_programs(tmp_path):
+    first, second = fresh.measure("SYNTHETIC", None, "Relaxed", 1)
+    assert (first["programs"], second["programs"]) == ("none", "kept")
+    assert first["midpoints"] == second["midpoints"] > 0
+    assert 0 < second["s"] < first["s"]
 
 
 def test_midpoint_table_judges_all_by_the_same_objective(data):
