@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from experiments import datasets
+from fgw_jax import Dataset, Graph
 from fgw_jax.datasets import load
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -39,6 +40,11 @@ def test_bucket_row_on_sizes_one_can_check_by_hand():
     assert one_shape[1][0] == pytest.approx(3 * 8**3 / (2 * 4**3 + 8**3))
     assert one_shape[1][2] >= wastes[2] >= 1
     assert wastes[3] >= wastes[4] >= 1
+
+
+def test_rows_are_counted_once_for_nodes_alike():
+    star, path = Graph.from_edges([(0, 1), (0, 2), (0, 3)], 4), Graph.from_edges([(0, 1)], 2)
+    assert datasets.row_share(Dataset([star, path], [0, 1])) == pytest.approx((2 + 1) / (4 + 2))
 
 
 def test_the_command_prints_both_tables_for_what_it_finds(datasets_dir):
