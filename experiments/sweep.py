@@ -49,7 +49,7 @@ def main(values: absl_flags.FlagValues) -> None:
     store = results.Store(out / "results.jsonl")
     bench = protocol.Workbench(values.data_dir, out / "checkpoints")
     with flags.usage_errors(values):
-        table = sweeps.chosen(values, values.table)
+        (table,) = sweeps.chosen(values, [values.table])
         sweeps.check_overrides(table, overrides, named=True)
     for reason in table.refused:
         print(f"refused: {reason}")

@@ -285,20 +285,44 @@ def select(
     table: Table, datasets: Sequence[str], backbones: Sequence[str], augments: Sequence[str]
 ) -> Table:
     """The cells of some datasets, backbones and methods; an empty list keeps all."""
-    datasets = [published_name(name) for name in datasets]
-    kept = tuple(
-        cell
-        for cell in table.cells
-        if (not datasets or cell.settings.dataset in datasets)
-        and (not backbones or cell.settings.backbone in backbones)
-        and (not augments or cell.settings.augment in augments)
-    )
+    return select_of([table], datasets, backbones, augments)[0]
+
+
+def select_of(
+    tables: Sequence[Table],
+    datasets: Sequence[str],
+    backbones: Sequence[str],
+    augments: Sequence[str],
+) -> list[Table]:
+    """:func:`select` from several tables, those with such a cell; a name in none is refused."""
+    wanted = {
+        "dataset": [published_name(name) for name in datasets],
+        "backbone": backbones,
+        "augment": augments,
+    }
+    shown = ", ".join(table.name for table in tables)
+    for field, names in wanted.items():
+        known = {getattr(cell.settings, field) for table in tables for cell in table.cells}
+        for name in names:
+            check(
+                name in known,
+                f"{field}s: {shown} has no cell of {name!r}; choose from "
+                f"{', '.join(sorted(known))}",
+            )
+    kept = []
+    for table in tables:
+        cells = tuple(
+            cell
+            for cell in table.cells
+            if all(not n or getattr(cell.settings, f) in n for f, n in wanted.items())
+        )
+        kept += [dataclasses.replace(table, cells=cells)] if cells else []
     check(
         len(kept) > 0,
-        f"table: {table.name} has no cell of the given --datasets, --backbones and --augments; "
+        f"table: {shown} has no cell of the given --datasets, --backbones and --augments together; "
         "name others, or none",
     )
-    return dataclasses.replace(table, cells=kept)
+    return kept
 
 
 def plan(table: Table, lines: Lines, tune: Sequence[str] = (), **overrides: Any) -> Plan:
@@ -359,11 +383,13 @@ def define(values: absl_flags.FlagValues) -> None:
     )
 
 
-def chosen(values: absl_flags.FlagValues, name: str) -> Table:
-    """The table of that name, as far as the flags ask for it."""
-    known = ", ".join(TABLES)
-    check(name in TABLES, f"table: no such table {name!r}; choose from {known}")
-    return select(TABLES[name](), values.datasets, values.backbones, values.augments)
+def chosen(values: absl_flags.FlagValues, names: Sequence[str]) -> list[Table]:
+    """The tables of those names, as far as the flags ask for them."""
+    for name in names:
+        known = ", ".join(TABLES)
+        check(name in TABLES, f"table: no such table {name!r}; choose from {known}")
+    tables = [TABLES[name]() for name in names]
+    return select_of(tables, values.datasets, values.backbones, values.augments)
 
 
 def overrides(values: absl_flags.FlagValues) -> dict[str, Any]:

@@ -234,7 +234,7 @@ def main(values: absl_flags.FlagValues) -> None:
     """Read lines, write tables."""
     with flags.usage_errors(values):
         names = values.table or [name for name in sweeps.TABLES if name != "combinations"]
-        tables = [sweeps.chosen(values, name) for name in names]
+        tables = sweeps.chosen(values, names)
         out = flags.out_folder(values)
         overrides = sweeps.overrides(values)
         for table in tables:

@@ -153,7 +153,8 @@ def in_parallel(tasks: Sequence[Callable[[], Any]], at_once: int | None = None) 
     """Results of the tasks as they are done, in any order.
 
     ``at_once`` run side by side, by default as many as there are :func:`workers`. The settings of
-    the calling thread hold in the tasks.
+    the calling thread hold in the tasks. After one that fails no other begins; those begun are
+    handed out before its error is raised.
     """
     at_once = at_once or workers()
     if min(at_once, len(tasks)) <= 1:
@@ -172,17 +173,28 @@ def in_parallel(tasks: Sequence[Callable[[], Any]], at_once: int | None = None) 
     with concurrent.futures.ThreadPoolExecutor(at_once) as pool:
         waiting = iter(tasks)
         running = {pool.submit(run, task) for task in itertools.islice(waiting, 2 * at_once)}
+        failure: BaseException | None = None
         try:
             while running:
                 done, running = concurrent.futures.wait(
                     running, return_when=concurrent.futures.FIRST_COMPLETED
                 )
-                running |= {pool.submit(run, task) for task in itertools.islice(waiting, len(done))}
+                failed = [future.exception() for future in done if not future.cancelled()]
+                failure = next(filter(None, [failure, *failed]), None)
+                if failure is None:
+                    more = itertools.islice(waiting, len(done))
+                    running |= {pool.submit(run, task) for task in more}
+                else:
+                    running -= {future for future in running if future.cancel()}
                 while done:
-                    yield done.pop().result()
+                    future = done.pop()
+                    if future.exception() is None:
+                        yield future.result()
         finally:
             for future in running:
                 future.cancel()
+        if failure is not None:
+            raise failure
 
 
 def _cores() -> int:

@@ -19,7 +19,7 @@ import numpy as np
 
 from fgw_jax import devices, streaming
 from fgw_jax.errors import InputError, check
-from fgw_jax.fgw import Relaxed, Strict
+from fgw_jax.fgw import Reference, Relaxed, Strict
 from fgw_jax.midpoint import sizes
 from fgw_jax.midpoint.mixups import aligner
 
@@ -30,6 +30,8 @@ _LANE = {
     ("distances", "cg"): (6.1e-4, 2.5),
     ("distances", "mirror"): (3.3e-4, 2.1),
     ("distances", "relaxed"): (2.2e-4, 2.1),
+    ("distances", "literal"): (2.4e-3, 2.1),
+    ("distances", "reference"): (6e-2, 2.1),
     ("mixups", "cg"): (9e-4, 2.4),
     ("mixups", "mirror"): (9e-4, 2.4),
     ("mixups", "relaxed"): (1e-3, 2.3),
@@ -112,6 +114,7 @@ def estimate(
         f"sizes1, sizes2: expected two lists of equal length, got shapes {first.shape} and "
         f"{second.shape}; give the nodes of both graphs of every pair",
     )
+    check(first.size > 0, "sizes1, sizes2: empty lists; give the nodes of both graphs of a pair")
     if job == "distances":
         found = _pairs("distances", first, second, solver)
     else:
@@ -177,7 +180,9 @@ def slowness() -> float:
 
 def _pairs(job: str, rows: np.ndarray, columns: np.ndarray, solver: Any) -> Estimate:
     """The groups these sizes would run in, each lane by its padded work."""
-    unit, power = _LANE[job, _kind(solver)]
+    unit, power = _LANE[job, _kind(job, solver)]
+    if job == "distances" and isinstance(solver, Strict):
+        unit *= solver.starts
     seconds = memory = 0.0
     groups = streaming.pair_groups(rows, columns)
     for group in groups:
@@ -202,7 +207,9 @@ def _on_cpu() -> bool:
     return jax.default_backend() == "cpu"
 
 
-def _kind(solver: Any) -> str:
+def _kind(job: str, solver: Any) -> str:
     if isinstance(solver, Relaxed):
-        return "relaxed"
+        return "literal" if job == "distances" and solver.schedule is None else "relaxed"
+    if isinstance(solver, Reference):
+        return "reference" if job == "distances" else "cg"
     return solver.method if isinstance(solver, Strict) else "cg"

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import threading
 
 import jax
 import numpy as np
@@ -13,6 +14,7 @@ from fgw_jax.errors import InputError
 
 MANY = """
 import sys
+import threading
 import jax, numpy as np
 from fgw_jax import Relaxed, augment, datasets, devices, distances, mixups, pairwise
 from fgw_jax.fgw import lower_bounds
@@ -86,6 +88,18 @@ def test_tasks_return_their_results_and_pass_on_errors():
 
     with pytest.raises(InputError, match="broken"):
         list(devices.in_parallel([*tasks, fail]))
+
+    begun, later = [], threading.Event()
+
+    def slow():
+        later.wait(10)
+        return "slow"
+
+    found = devices.in_parallel([fail, slow, *(lambda i=i: begun.append(i) for i in range(9))], 2)
+    threading.Timer(0.3, later.set).start()
+    with pytest.raises(InputError, match="broken"):
+        begun.extend(found)
+    assert "slow" in begun and len(begun) < 10
 
 
 def test_tasks_see_the_precision_of_their_caller():

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 import fgw_jax
-from fgw_jax import Relaxed, Strict, estimates
+from fgw_jax import Reference, Relaxed, Strict, estimates
 from fgw_jax.errors import InputError
+from fgw_jax.training import cost
 from fgw_jax.training.settings import Settings
 
 
@@ -24,9 +25,12 @@ def test_larger_graphs_and_harder_solvers_take_longer():
     assert by_size == sorted(by_size)
     by_solver = [
         fgw_jax.estimate("distances", [60] * 64, [60] * 64, solver=solver).seconds
-        for solver in (Relaxed(), Strict(method="mirror"), Strict())
-    ]
+        for solver in (
+            Relaxed(), Strict(method="mirror"), Strict(), Strict(starts=8), Reference()
+        )
+    ]  # fmt: skip
     assert by_solver == sorted(by_solver)
+    assert by_solver[3] == pytest.approx(8 * by_solver[2])
 
 
 def test_processes_share_the_time():
@@ -45,6 +49,16 @@ def test_a_training_run_is_estimated_with_its_augmentation():
     assert "compilation" in str(mixed) and "MB" in str(mixed)
 
 
+def test_midpoints_cost_as_often_as_they_are_drawn():
+    once, often, random = (
+        cost.of_run(Settings(augment="fgwmixup", epochs=40, **more), None).seconds
+        for more in ({}, {"refresh_every": 2}, {"start": "random"})
+    )
+    plain = cost.of_run(Settings(epochs=40), None).seconds
+    assert often - plain == pytest.approx(20 * (once - plain))
+    assert random > 5 * (once - plain)
+
+
 def test_many_random_pairs_are_scaled_from_a_sample():
     one, ten = (estimates.random_pairs([20, 40], count).seconds for count in (10**6, 10**7))
     assert ten == pytest.approx(10 * one)
@@ -55,7 +69,7 @@ def test_many_random_pairs_are_scaled_from_a_sample():
     [
         ("kernels", {}, "job: unknown name 'kernels'"),
         ("distances", {"num_processes": 0}, "num_processes: must be at least 1"),
-        ("distances", {}, "rows, columns: the lists are empty"),
+        ("distances", {}, "sizes1, sizes2: empty lists"),
         ("mixups", {"sizes1": [10, 20], "sizes2": [10]}, "sizes1, sizes2: expected two lists"),
     ],
 )

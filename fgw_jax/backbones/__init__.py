@@ -38,6 +38,9 @@ def make(
         ("num_layers", num_layers),
     ):
         check(value >= 1, f"{argument}: {value} must be at least 1")
+    for argument in ("dropout", "attention_dropout"):
+        rate = options.get(argument, 0.0)
+        check(0 <= rate < 1, f"{argument}: {rate} is no rate; use one from 0 to below 1")
     return BACKBONES[name](num_classes, hidden, num_layers, **options)
 
 

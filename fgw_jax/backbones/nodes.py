@@ -20,6 +20,7 @@ import numpy as np
 from fgw_jax.backbones.quotients import Quotient
 from fgw_jax.errors import InputError, check
 from fgw_jax.graphs import Batch
+from fgw_jax.inputs import concrete
 
 #: rows from which an empty block is worth a look before anything is multiplied
 LARGE = 128
@@ -44,7 +45,9 @@ class Dense:
     def renormalized(self) -> Dense:
         """``D^(-1/2) (A + I) D^(-1/2)`` with ``D`` the degrees of ``A + I``, symmetric."""
         blocks = self.blocks + np.eye(self.blocks.shape[1], dtype=self.blocks.dtype)
-        scale = blocks.sum(-1) ** -0.5
+        degree = blocks.sum(-1)
+        _check_degrees(degree)
+        scale = degree**-0.5
         return Dense(scale[:, :, None] * blocks * scale[:, None, :])
 
 
@@ -69,9 +72,18 @@ class Sparse:
         receivers = jnp.concatenate([self.receivers, itself])
         weights = jnp.concatenate([self.weights, jnp.ones(self.size, self.weights.dtype)])
         degree = jax.ops.segment_sum(weights, receivers, self.size)
+        _check_degrees(degree)
         scale = jax.lax.rsqrt(degree)
         weights = scale[senders] * weights * scale[receivers]
         return Sparse(senders, receivers, weights, self.size)
+
+
+def _check_degrees(degree: Any) -> None:
+    check(
+        not concrete(degree) or bool((degree > 0).all()),
+        "inputs: edge weights of a node sum to -1 or less, and vGCN divides by the root of one "
+        "more; use weights >= 0, or another backbone",
+    )
 
 
 def mostly_empty(num_blocks: int, size: int) -> bool:

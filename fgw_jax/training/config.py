@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from fgw_jax.errors import check
 from fgw_jax.training.metrics import METRICS
@@ -25,14 +26,14 @@ class Config:
         decay_every: epochs after which the learning rate is multiplied by ``decay_factor``, again
             and again; ``None``: constant.
         decay_factor: see there.
-        patience: epochs without a better validation score after which training ends, not before
-            epoch ``patience_from``; ``None``: never.
+        patience: epochs without a better validation score, or an equal one at a lower loss, after
+            which training ends, not before epoch ``patience_from``; ``None``: never.
         patience_from: see there.
         select: what the best epoch is best at on the validation set: accuracy, auroc or loss.
             Equal scores are decided by the lower validation loss.
         max_shapes: padded sizes a dataset may have.
-        max_pairs: bound on the padded pairs of nodes a step; where a batch has more, as with very
-            large graphs, it is cut so that memory stays bounded.
+        max_pairs: bound on the padded pairs of nodes a step, beside one block of each size; where
+            a batch has more, as with many large graphs, it is cut so that memory stays bounded.
         checkpoint_every: epochs between checkpoints, where one is asked for.
 
     >>> Config(epochs=300).learning_rate
@@ -55,10 +56,19 @@ class Config:
 
     def __post_init__(self) -> None:
         for name in ("epochs", "batch_size", "max_shapes", "max_pairs", "checkpoint_every"):
-            check(getattr(self, name) >= 1, f"{name}: {getattr(self, name)} must be at least 1")
-        for name in ("clip_norm", "decay_every", "decay_factor", "patience"):
-            value = getattr(self, name)
-            check(value is None or value > 0, f"{name}: {value} must be above 0, or None")
+            _check_whole(name, getattr(self, name))
+        for name in ("decay_every", "patience"):
+            if getattr(self, name) is not None:
+                _check_whole(name, getattr(self, name))
+        _check_whole("patience_from", self.patience_from, 0)
+        check(
+            self.clip_norm is None or self.clip_norm > 0,
+            f"clip_norm: {self.clip_norm} must be above 0, or None",
+        )
+        check(
+            self.decay_factor is not None and self.decay_factor > 0,
+            f"decay_factor: {self.decay_factor} must be above 0; decay_every=None turns decay off",
+        )
         check(self.learning_rate > 0, f"learning_rate: {self.learning_rate} must be above 0")
         check(self.weight_decay >= 0, f"weight_decay: {self.weight_decay} must be 0 or above")
         check(
@@ -75,6 +85,13 @@ class Config:
         """
         added = {"clip_norm": 5.0, "decay_every": 50, "patience": 50, "patience_from": 100}
         return cls(**{**added, **changes})
+
+
+def _check_whole(name: str, value: Any, least: int = 1) -> None:
+    check(
+        isinstance(value, int | np.integer) and bool(value >= least),
+        f"{name}: {value!r} must be a whole number of at least {least}",
+    )
 
 
 @jax.tree_util.register_dataclass

@@ -9,6 +9,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from fgw_jax.augment.base import Augmentation
 from fgw_jax.backbones.model import Backbone
@@ -88,8 +89,11 @@ def _kept(
     return lambda part: [] if part is None else [found[id(graph)] for graph in part.graphs]
 
 
-def check_folds(model: Backbone, folds: Any) -> None:
-    """Refuse sets that do not fit the model or one another, before any computation."""
+def check_folds(model: Backbone, folds: Any, select: str = "loss") -> None:
+    """Refuse sets that do not fit the model or one another, before any computation.
+
+    ``select`` is what the best epoch is best at: an AUROC needs every class among ``valid``.
+    """
     for train, valid, test in folds:
         for name, part in (("train", train), ("valid", valid), ("test", test)):
             if part is None and name == "test":
@@ -109,3 +113,15 @@ def check_folds(model: Backbone, folds: Any) -> None:
                 f"{name}: features of width {part.num_features} beside {train.num_features} in "
                 "train; give all sets the same features",
             )
+            rows = part.soft_labels()
+            check(
+                bool((rows >= -1e-6).all()) and bool((np.abs(rows.sum(1) - 1) <= 1e-3).all()),
+                f"{name}: labels that are no distribution over classes, which the cross entropy "
+                "needs; use whole numbers, or rows of shares that sum to 1",
+            )
+        absent = set(range(model.num_classes)) - set(valid.soft_labels().argmax(1).tolist())
+        check(
+            select != "auroc" or not absent,
+            f"valid: no graph of class {min(absent, default=0)}, so that select='auroc' is not "
+            "defined; use another split, or select='accuracy'",
+        )

@@ -36,6 +36,8 @@ _LONGER = 1.3
 _SPARE = 1.3
 #: blocks kept at the least: of rare kinds a draw has a few more or less than the last
 _FEWEST = 8
+#: ... where a block has at most this many pairs of nodes; of larger ones none is to spare.
+_SMALL = 2**20
 #: work of a slot for a graph, used or not: the head, and its dropout
 _SLOT = 60.0
 #: most graphs in a block that several share: the cheapest of these
@@ -106,11 +108,14 @@ def plan(
     shares = _shares(counts, batch / len(own))
     steps = -(-len(trained) // batch)
     shares = _grown(shares, count(np.asarray(trained, int) + 1), steps, batch)
-    while (shares * chosen**2).sum() > max_pairs and batch > 1:
+    # One block of each kind is in every step, however small the batch.
+    while ((shares - 1) * chosen**2).sum() > max_pairs and batch > 1:
         batch = max(1, batch // 2)
         shares = _shares(counts, batch / len(own))
     needed = counts + count(more)
-    rows = [_round(max(_FEWEST, _SPARE * c, n + 1)) for c, n in zip(counts, needed, strict=True)]
+    fewest = np.where(chosen**2 <= _SMALL, _FEWEST, 1)
+    room = np.maximum(np.maximum(fewest, _SPARE * counts), needed + 1)
+    rows = [_round(value) for value in room]
     whole = lambda values: tuple(int(value) for value in values)  # noqa: E731
     return Layout(whole(chosen), whole(shares), tuple(rows), batch, most)
 
@@ -302,7 +307,9 @@ def build(
                 kept[kind].append([(graphs[i], labels[i]) for i in block])
             found[kind].append(places[kind][name])
         members.append(found)
-    rows = [max(r, _round(len(g) + 1)) for r, g in zip(layout.rows, kept, strict=True)]
+    # A set may hold a block several times.
+    most = [max(len(blocks), *map(len, of)) for blocks, *of in zip(kept, *members, strict=True)]
+    rows = [max(r, _round(m + 1)) for r, m in zip(layout.rows, most, strict=True)]
     width, classes = sets[0][0][0].features.shape[1], sets[0][1].shape[1]
     pool = tuple(
         _stack(blocks, size, r, layout.slots, width, classes, model)

@@ -17,7 +17,7 @@ from fgw_jax.augment.base import Augmentation
 from fgw_jax.backbones.model import Backbone
 from fgw_jax.datasets.dataset import Dataset
 from fgw_jax.errors import check
-from fgw_jax.inputs import check_key
+from fgw_jax.inputs import check_key, float_dtype
 from fgw_jax.training import checkpoints, layout, metrics, step
 from fgw_jax.training.config import Config, Numbers
 from fgw_jax.training.folds import Folds, check_folds
@@ -165,7 +165,7 @@ def _fit(
     many: bool,
 ) -> list[Result]:
     config, augment = config or Config(), augment or Augmentation()
-    check_folds(model, folds)
+    check_folds(model, folds, config.select)
     _check_keys(keys)
     began = time.perf_counter()
     run_keys, augment_keys = jax.vmap(lambda k: tuple(jax.random.split(k)))(keys)
@@ -277,7 +277,13 @@ def _owner(
     prints = [part.fingerprint() for fold in folds for part in fold if part is not None]
     plain = dataclasses.replace(config, checkpoint_every=1)
     return checkpoints.fingerprint(
-        model, plain, augment, many, np.asarray(jax.random.key_data(keys)), *prints
+        model,
+        plain,
+        augment,
+        many,
+        str(float_dtype()),
+        np.asarray(jax.random.key_data(keys)),
+        *prints,
     )
 
 

@@ -20,7 +20,7 @@ import jax
 
 from fgw_jax import backbones, datasets, devices, distributed, programs, streaming
 from fgw_jax.datasets import Dataset, Split, corrupt_labels, splits
-from fgw_jax.errors import InputError, check
+from fgw_jax.errors import FgwJaxError, InputError, check
 from fgw_jax.training import results
 from fgw_jax.training.loop import fit
 from fgw_jax.training.settings import Settings
@@ -79,6 +79,7 @@ class Workbench:
         self.data_dir = data_dir
         self.checkpoints = None if checkpoints is None else Path(checkpoints)
         self._data = {data.name: (data, data.fingerprint()) for data in own}
+        self._own = frozenset(self._data)
         self._splits: dict[tuple[str, str, int, int], list[Split]] = {}
 
     def data(self, name: str) -> Dataset:
@@ -106,10 +107,17 @@ class Workbench:
             self.splits(settings)
 
     def key(self, job: Job) -> str:
-        """What names the fold in a file of results: settings, data, fold."""
-        self.data(job.settings.dataset)
-        data = self._data[job.settings.dataset][1]
-        return results.fingerprint({"run": job.settings.resolved(), "data": data, "fold": job.fold})
+        """What names the fold in a file of results: settings, data, fold.
+
+        A dataset of the user's may come with any split; a published one has its own.
+        """
+        name = job.settings.dataset
+        self.data(name)
+        parts = {"run": job.settings.resolved(), "data": self._data[name][1], "fold": job.fold}
+        if name in self._own and job.settings.resolved_protocol == "scaffold":
+            split = self.splits(job.settings)[job.fold]
+            parts["split"] = [x.tolist() for x in (split.train, split.validation, split.test)]
+        return results.fingerprint(parts)
 
     def parts(self, job: Job) -> tuple[Dataset, Dataset, Dataset]:
         """Training, validation and test set of a fold, some training labels switched if asked."""
@@ -209,6 +217,8 @@ def run(
 ) -> None:
     """Do the folds that have no line yet, several at a time, and write each line as it comes.
 
+    A fold that cannot be done does not keep the others from theirs; it is told of at the end.
+
     Args:
       work: the folds.
       store: where lines are looked for and written.
@@ -220,14 +230,18 @@ def run(
     check(workers is None or workers >= 1, f"workers: {workers} must be at least 1")
     todo = missing(work, store, bench)
     lock = threading.Lock()
-
-    at_once = min(workers or devices.workers(), MOST_WORKERS)
+    at_once = max(1, min(workers or devices.workers(), MOST_WORKERS, len(todo)))
+    failed: list[tuple[Job, FgwJaxError]] = []
 
     def task(job: Job) -> tuple[Job, dict[str, Any] | None]:
         with lock:
             done = bench.key(job) in store  # another process was faster
         programs.make_room()  # a sweep goes through hundreds of programs
-        return job, None if done else bench.run(job) | {"side_by_side": at_once}
+        try:
+            return job, None if done else bench.run(job) | {"side_by_side": at_once}
+        except FgwJaxError as error:
+            failed.append((job, error))
+            return job, None
 
     tasks = [functools.partial(task, job) for job in todo]
     with streaming.progress_bar(len(tasks), progress, "folds") as advance:
@@ -237,6 +251,12 @@ def run(
             if written:
                 bench.forget(job)
             advance(1)
+    if failed:
+        job, error = failed[0]
+        raise type(error)(
+            f"{error} (fold {job.fold} of {job.settings.dataset}, {job.settings.backbone}, "
+            f"{job.settings.augment}; {len(failed)} of {len(todo)} folds failed)"
+        ) from error
 
 
 def exchange(work: Sequence[Job], store: results.Store, bench: Workbench) -> None:

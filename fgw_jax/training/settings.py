@@ -63,8 +63,9 @@ class Settings:
       epochs: passes over the training set.
       batch_size: graphs a step.
       learning_rate: of AdamW.
-      patience: epochs without a better validation score after which a fold ends, not before epoch
-        100 (the authors' code has 50); ``None``: never, as in the paper's text.
+      patience: epochs without a better validation score (or an equal one at a lower loss) after
+        which a fold ends, not before epoch 100 (the authors' code has 50); ``None``: never, as in
+        the paper's text.
       label_noise: share of training labels switched to another class.
       protocol: holdout (the paper's text), rotating (the authors' code), scaffold (OGB's split).
       folds: number of folds; with scaffold, of repetitions with seeds of their own.

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fgw_jax import Batch, Graph, backbones
+from fgw_jax import Batch, Graph, backbones, conversions
 from fgw_jax.errors import InputError
 
 NAMES = list(backbones.BACKBONES)
@@ -195,6 +195,13 @@ def test_wrong_use_is_told(rng):
             backbones.make(name, 2).init(jax.random.key(0), [graph])
     with pytest.raises(InputError, match="hidden: 6 does not divide"):
         backbones.make("graphormer", 2, hidden=6).init(jax.random.key(0), Batch.stack([graph]))
+    for argument in ("dropout", "attention_dropout"):
+        with pytest.raises(InputError, match=f"{argument}: 1.5 is no rate"):
+            backbones.make("graphormer", 2, **{argument: 1.5})
+    repelled = Graph.from_adjacency([[0, -3], [-3, 0]], np.ones((2, 1)))
+    for inputs in (Batch.stack([repelled]), conversions.to_jraph(repelled)):
+        with pytest.raises(InputError, match="edge weights of a node sum to -1 or less"):
+            backbones.make("vgcn", 2).init(jax.random.key(0), inputs)
     negative = Graph.from_adjacency([[0, -1], [-1, 0]], np.ones((2, 1)))
     with pytest.raises(InputError, match="conductances"):
         backbones.make("graphormer_gd", 2).init(jax.random.key(0), Batch.stack([negative]))

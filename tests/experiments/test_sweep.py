@@ -110,7 +110,7 @@ def test_a_tables_own_axis_is_not_replaced():
 
 
 def test_the_grid_of_training_runs_as_asked():
-    table = sweeps.select(sweeps.TABLES["main"](), ["MUTAG", "NCI1"], ["vgcn"], [])
+    table = sweeps.select(sweeps.TABLES["main"](), ["PROTEINS", "NCI1"], ["vgcn"], [])
     asked = {"epochs": 5, "hidden": 16, "num_layers": 2, "patience": 3}
     for run in sweeps.plan(table, Lines([]), ["training"], **asked).runs:
         assert {name: getattr(run, name) for name in asked} == asked
@@ -135,6 +135,11 @@ def test_a_filter_without_cells_is_refused():
     with pytest.raises(InputError, match="has no cell"):
         sweeps.select(sweeps.TABLES["ogb"](), ["NCI1"], [], [])
     assert len(sweeps.select(sweeps.TABLES["ogb"](), ["ogbg_molbace"], [], []).cells) == 10
+    with pytest.raises(InputError, match="datasets: main has no cell of 'MUTAG'"):
+        sweeps.select(sweeps.TABLES["main"](), ["PROTEINS", "MUTAG"], [], [])
+    every = [sweeps.TABLES[name]() for name in ("main", "ogb", "noise")]
+    kept = sweeps.select_of(every, ["PROTEINS"], [], ["vanilla"])
+    assert [table.name for table in kept] == ["main"]
 
 
 def test_a_table_shows_ours_the_papers_the_difference_and_p():

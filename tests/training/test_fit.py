@@ -229,8 +229,19 @@ def test_wrong_use_is_told():
     with pytest.raises(InputError, match="no such metric 'f1'"):
         training.Config(select="f1")
     for name in ("epochs", "batch_size"):
-        with pytest.raises(InputError, match=f"{name}: 0"):
-            training.Config(**{name: 0})
+        for wrong in (0, 2.5):
+            with pytest.raises(InputError, match=f"{name}: {wrong}"):
+                training.Config(**{name: wrong})
+    for name, wrong in (("decay_factor", None), ("patience", 0.5), ("patience_from", -1)):
+        with pytest.raises(InputError, match=f"{name}: {wrong}"):
+            training.Config(**{name: wrong})
+    for rows in (np.random.default_rng(0).normal(size=(len(train), 2)), np.ones((len(train), 2))):
+        with pytest.raises(InputError, match="train: labels that are no distribution"):
+            training.fit(model(), Dataset(train.graphs, rows), valid, key=KEY)
+    one_class = valid[np.flatnonzero(np.asarray(valid.labels) == 1)]
+    config = dataclasses.replace(CONFIG, select="auroc")
+    with pytest.raises(InputError, match="valid: no graph of class 0"):
+        training.tune(model(), [(train, one_class)], config=config, key=KEY)
     with pytest.raises(InputError, match="keys: 1 for 2 folds"):
         training.fit_many(model(), folds(), keys=jax.random.split(KEY, 1))
 

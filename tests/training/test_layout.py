@@ -83,8 +83,11 @@ def test_shares_follow_a_grown_set_only_where_steps_would_be_empty():
 def test_large_graphs_come_in_smaller_batches():
     plan = layout.plan([600] * 64 + [20] * 64, 128, max_pairs=2**22)
     padded = np.array(plan.sizes)
-    assert (np.array(plan.shares) * padded**2).sum() <= 2**22
+    assert ((np.array(plan.shares) - 1) * padded**2).sum() <= 2**22
     assert plan.batch_size < 128
+    one = layout.plan([30] * 1000 + [2060], 128, slots=layout.SLOTS)
+    assert one.batch_size == 128  # a step of one graph each would not make the large one smaller
+    assert one.rows[-1] <= 4 < one.rows[0]  # nor are blocks of its size to spare
     with pytest.raises(InputError, match="batch_size: 0"):
         layout.plan([5], 0)
 
@@ -201,3 +204,11 @@ def test_graphs_in_several_sets_take_one_block():
     pool, _ = layout.build(plan, [everything, other], MODEL)
     assert sum(int(rows.filled.sum()) for rows in pool) == 40
     assert dataclasses.is_dataclass(members[0])
+
+
+def test_a_set_may_hold_a_graph_many_times():
+    data = synthetic(num_graphs=20)
+    plan = layout.plan([graph.num_nodes for graph in data.graphs], 8)
+    often = data[np.repeat(np.arange(20), 10)]
+    _, (members,) = layout.build(plan, [(often.graphs, often.soft_labels())], MODEL)
+    assert sum(map(int, members.counts)) == 200

@@ -134,6 +134,34 @@ def test_scaffold_repeats_the_published_split_with_other_seeds(data):
     assert len({line["key"] for line in lines}) == 2
 
 
+def test_another_split_of_ones_own_is_another_fold(data):
+    order = np.arange(len(data))
+    keys = []
+    for given in (order, order[::-1]):
+        split = Split(given[:20], given[20:28], given[28:])
+        bench = protocol.Workbench(own=[data.replace(name="ogbg-mine", split=split)])
+        (job,) = protocol.jobs([Settings(dataset="ogbg-mine", **(SMALL | {"folds": 1}))])
+        keys.append(bench.key(job))
+    assert keys[0] != keys[1]
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_fold_that_fails_keeps_none_from_its_line(data, tmp_path, workers):
+    """Folds whose validation set has one class have no AUROC; the others have theirs."""
+    order, labels = np.arange(len(data)), np.asarray(data.labels)
+    one_class = np.flatnonzero(labels == 1)[:6]
+    rest = np.setdiff1d(order, one_class)
+    bad = data.replace(name="ogbg-bad", split=Split(rest[:20], one_class, rest[20:]))
+    good = data.replace(name="ogbg-good", split=Split(order[:20], order[20:28], order[28:]))
+    bench = protocol.Workbench(own=[bad, good])
+    names = ("ogbg-bad", "ogbg-good")
+    runs = [Settings(dataset=name, **(SMALL | {"folds": 2})) for name in names]
+    store = results.Store(tmp_path / "results.jsonl")
+    with pytest.raises(InputError, match=r"valid: no graph of class 0.*ogbg-bad.*2 of 4 folds"):
+        protocol.run(protocol.jobs(runs), store, bench, workers=workers)
+    assert [r["settings"]["dataset"] for r in store.records()] == ["ogbg-good"] * 2
+
+
 def test_what_cannot_be_split_or_found_shows_before_any_work(bench, tmp_path):
     with pytest.raises(InputError, match="folds: the smallest class has 18 graphs"):
         bench.check([Settings(dataset="mine", folds=19)])
