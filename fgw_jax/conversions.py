@@ -22,12 +22,16 @@ def to_networkx(graph: Graph) -> Any:
     """A ``networkx.Graph`` of the real nodes, numbered by their place in ``graph``.
 
     Nodes carry ``features`` ``[d]`` and ``weight``, edges ``weight`` (their entry of the
-    adjacency), and the graph itself ``mask`` and ``structure`` (a matrix, or ``"adjacency"``).
+    adjacency), and the graph itself ``mask`` and ``structure`` (a matrix, with the ``edges`` it is
+    of, or ``"adjacency"``).
     """
     networkx = _library("networkx")
     arrays = _host(graph)
     real = np.flatnonzero(arrays.mask)
-    out = networkx.Graph(mask=arrays.mask, structure=_structure(arrays, real))
+    structure = _structure(arrays, real)
+    out = networkx.Graph(mask=arrays.mask, structure=structure)
+    if not isinstance(structure, str):  # of these edges and no others
+        out.graph["edges"] = arrays.adjacency[np.ix_(real, real)]
     for i in real.tolist():
         out.add_node(i, features=arrays.features[i], weight=float(arrays.weights[i]))
     rows, columns = np.nonzero(np.triu(arrays.adjacency))
@@ -80,9 +84,30 @@ def from_networkx(
         measure = _attribute(graph, nodes, "weight", "measure")
         measure = None if measure is None else measure[:, 0]
     if ours and structure is None:
-        structure = graph.graph["structure"]
+        written = networkx.to_numpy_array(graph, nodes)
+        structure = _stored_structure(graph, nodes, np.asarray(stored), written)
     read = _from_adjacency(adjacency, rows, measure, structure)
     return _spread(read, np.asarray(stored)) if ours else read
+
+
+def _stored_structure(
+    graph: Any, nodes: list[Any], mask: np.ndarray, adjacency: np.ndarray
+) -> str | np.ndarray:
+    """What :func:`to_networkx` stored, in the order of ``nodes``; of other edges it is refused."""
+    structure = graph.graph["structure"]
+    if isinstance(structure, str):
+        return structure
+    places = {place: i for i, place in enumerate(np.flatnonzero(mask).tolist())}
+    edges = graph.graph.get("edges")
+    order = [places.get(node, -1) for node in nodes]
+    known = sorted(order) == list(range(len(nodes)))
+    same = known and edges is not None and np.allclose(edges[np.ix_(order, order)], adjacency)
+    check(
+        same,
+        "graph: its nodes or edges changed after to_networkx, so the stored structure does not "
+        "fit; pass structure=",
+    )
+    return structure[np.ix_(order, order)]
 
 
 def to_jraph(graph: Graph) -> Any:
@@ -212,6 +237,10 @@ def from_pyg(
     """
     count = getattr(data, "num_graphs", 1)
     check(count == 1, f"data: holds {count} graphs; read each of data.to_data_list()")
+    check(
+        getattr(data, "adj_t", None) is None or getattr(data, "edge_index", None) is not None,
+        "data: has adj_t and no edge_index, as ToSparseTensor leaves it; keep edge_index",
+    )
     stored = {
         name: None
         if getattr(data, name, None) is None

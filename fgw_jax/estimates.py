@@ -21,7 +21,7 @@ from fgw_jax import devices, streaming
 from fgw_jax.errors import InputError, check
 from fgw_jax.fgw import Reference, Relaxed, Strict
 from fgw_jax.midpoint import sizes
-from fgw_jax.midpoint.mixups import aligner
+from fgw_jax.midpoint.barycenter import aligner
 
 #: Rate of a float32 product of 512 x 512 on the two quiet cores of the fits, GFLOP/s.
 REFERENCE = 100.0

@@ -93,6 +93,10 @@ class Graph:
             matrix = adjacency  # the same array: a dataset's worth of matrices is held once
         elif isinstance(structure, str):
             matrix = structures.compute(structure, adjacency, mask)
+            check(
+                bool(np.isfinite(matrix).all()),
+                f"structure: {structure} of this adjacency is not finite; use smaller weights",
+            )
         else:
             matrix = symmetric("structure", structure)
             check(

@@ -145,7 +145,7 @@ def distance(
         (SparseMatrix.of(graph.adjacency), graph.features, graph.weights)
         for graph in (graph1, graph2)
     ]
-    number = jnp.asarray(alpha, float_dtype())
+    number = jnp.asarray(alpha, graph1.features.dtype)
     return _solve(solver, *sides, number, None if init is None else jnp.asarray(init))
 
 

@@ -66,7 +66,7 @@ def resistance(
             "adjacency: resistance takes weights as conductances and found a negative one; "
             "use structure='shortest_path', or weights >= 0",
         )
-        component = scipy.sparse.csgraph.connected_components(adjacency, directed=False)[1]
+        component = scipy.sparse.csgraph.connected_components(adjacency != 0, directed=False)[1]
         together = component[:, None] == component[None, :]
     else:
         adjacency = jnp.where(both, adjacency, 0)
@@ -104,7 +104,8 @@ def heat(adjacency: ArrayLike, mask: ArrayLike | None = None, *, time: float = 1
     both = real[:, None] & real[None, :]
     adjacency = adjacency * both
     values, vectors = xp.linalg.eigh(xp.diag(adjacency.sum(-1)) - adjacency)
-    kernel = (vectors * xp.exp(-time * values)) @ vectors.T
+    with np.errstate(over="ignore", invalid="ignore"):  # of negative weights: infinite, and told
+        kernel = (vectors * xp.exp(-time * values)) @ vectors.T
     return ((kernel + kernel.T) / 2 * both).astype(adjacency.dtype)
 
 

@@ -228,3 +228,19 @@ def test_a_pyg_round_trip_keeps_every_field_of_the_real_nodes():
         two = importlib.import_module("torch_geometric.data").Batch.from_data_list([data, data])
         with pytest.raises(InputError, match="data: holds 2 graphs"):
             Graph.from_pyg(two)
+
+
+def test_a_stored_structure_follows_its_nodes_and_not_other_edges():
+    path = Graph.from_edges([(0, 1), (1, 2)], 3, [[1.0], [2.0], [3.0]], structure="shortest_path")
+    written = path.to_networkx()
+    turned = networkx.Graph(**written.graph)
+    turned.add_nodes_from((node, written.nodes[node]) for node in (2, 0, 1))
+    turned.add_edges_from(written.edges(data=True))
+    read = Graph.from_networkx(turned)
+    np.testing.assert_array_equal(read.features[:, 0], [3, 1, 2])
+    np.testing.assert_array_equal(read.structure, [[0, 2, 1], [2, 0, 1], [1, 1, 0]])
+    assert Graph.from_networkx(written, edge_weight=None).structure[0, 2] == 2
+    written.add_edge(0, 2)
+    with pytest.raises(InputError, match="nodes or edges changed after to_networkx"):
+        Graph.from_networkx(written)
+    assert Graph.from_networkx(written, structure="shortest_path").structure.max() == 1

@@ -6,7 +6,7 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from fgw_jax import structure
+from fgw_jax import Graph, structure
 from fgw_jax.errors import InputError
 
 SIZE = 16  # one padded shape, so that each structure compiles once
@@ -159,3 +159,13 @@ def test_double_precision_stays_double(x64):
 def test_bad_input_is_named(call, word):
     with pytest.raises(InputError, match=word):
         call()
+
+
+def test_weak_edges_are_edges():
+    ohms = structure.resistance(np.array([[0, 5e-9], [5e-9, 0]]))
+    np.testing.assert_allclose(ohms[0, 1], 2e8, rtol=1e-4)
+
+
+def test_a_structure_that_overflows_is_refused():
+    with pytest.raises(InputError, match="structure: heat of this adjacency is not finite"):
+        Graph.from_adjacency([[0, -100.0], [-100.0, 0]], structure="heat")

@@ -17,7 +17,7 @@ from fgw_jax import Graph, Strict, devices
 from fgw_jax.buckets import grid_size
 from fgw_jax.graphs import Batch
 from fgw_jax.midpoint import barycenter, descent, starts
-from fgw_jax.midpoint.mixups import aligner
+from fgw_jax.midpoint.barycenter import aligner
 from fgw_jax.midpoint.objective import problem_of
 
 ALPHA = 0.95

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import numbers
 from collections.abc import Sequence
+from typing import Any
 
 import jax
 import numpy as np
@@ -51,18 +53,22 @@ def choose(
 
 def check_share(name: str, value: float, *, below_one: bool = False) -> None:
     """Refuse a number outside [0, 1] (or [0, 1))."""
-    inside = 0 <= value < 1 or (value == 1 and not below_one)
+    inside = _is_number(value) and (0 <= value < 1 or (value == 1 and not below_one))
     check(inside, f"{name}: {value} is not a share; use a number from 0 to {'below ' * below_one}1")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, numbers.Real)
 
 
 def check_mixing(ratio: float, beta_k: float) -> None:
     """Refuse a number of new graphs, or a Beta parameter, that cannot be drawn."""
     check(
-        math.isfinite(ratio) and ratio >= 0,
+        _is_number(ratio) and math.isfinite(ratio) and ratio >= 0,
         f"ratio: {ratio} new graphs for each original; use a number >= 0, 0.25 in the paper",
     )
     check(
-        math.isfinite(beta_k) and beta_k > 0,
+        _is_number(beta_k) and math.isfinite(beta_k) and beta_k > 0,
         f"beta_k: {beta_k} is no parameter of a Beta distribution; use a number > 0",
     )
 

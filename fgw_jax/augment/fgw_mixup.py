@@ -133,11 +133,13 @@ class FGWMixup(Augmentation):
 
     def stream(self, key: jax.Array, dataset: Dataset, batch_size: int = 128) -> Iterator[Dataset]:
         """Fresh midpoints without end, ``batch_size`` at a time, for a loop of one's own."""
-        for number in itertools.count():
-            yield self.draw(jax.random.fold_in(key, number), dataset, batch_size).dataset
+        _check_count("batch_size", batch_size)
+        numbers = itertools.count()
+        return (self.draw(jax.random.fold_in(key, n), dataset, batch_size).dataset for n in numbers)
 
     def draw(self, key: jax.Array, dataset: Dataset, count: int) -> Drawn:
         """``count`` new graphs from ``dataset``, and how they came about."""
+        _check_count("count", count)
         rng = drawing.generator(key)
         solver_key = jax.random.fold_in(key, 1) if self.start == "random" else None
         structure = self._structure(dataset)
@@ -259,6 +261,11 @@ def finish(
         measure=measure,
     )
     return graph, len(adjacency) - len(keep)
+
+
+def _check_count(name: str, count: Any) -> None:
+    whole = isinstance(count, int | np.integer) and bool(count >= 1)
+    check(whole, f"{name}: {count!r} new graphs; use a whole number of at least 1")
 
 
 def draw_pairs(

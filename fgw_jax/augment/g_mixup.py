@@ -90,7 +90,10 @@ class GMixup(Augmentation):
             edges = _sample(rng, lam * first.edges + (1 - lam) * second.edges)
             features = lam * first.features + (1 - lam) * second.features
             graphs.append(connected_part(edges, features, structure, measure))
-        rows = np.eye(dataset.num_classes)
+        classes, targets = drawing.class_indices(dataset), dataset.soft_labels()
+        rows = np.zeros((dataset.num_classes, targets.shape[1]))
+        for c in found:  # of hard labels, its own row of the identity
+            rows[c] = targets[classes == c].mean(0)
         labels = lams[:, None] * rows[pairs[:, 0]] + (1 - lams[:, None]) * rows[pairs[:, 1]]
         origins = [Origin(self.name, (), float(lam)) for lam in lams]
         return drawing.append(dataset, graphs, labels, origins)

@@ -37,7 +37,10 @@ def lower_bound(
     """
     check_problem(alpha, q, feature_cost)
     check_graphs(graph1, graph2, feature_cost)
-    return bounds.lower_bound(from_graphs(graph1, graph2, alpha, q, feature_cost))
+    return _bound(from_graphs(graph1, graph2, alpha, q, feature_cost))
+
+
+_bound = jax.jit(bounds.lower_bound)
 
 
 def lower_bounds(

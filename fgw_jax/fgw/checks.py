@@ -61,6 +61,8 @@ def check_graphs(graph1: Any, graph2: Any, feature_cost: Any) -> None:
         f"{np.shape(feature_cost)}; one row a node of the first graph, one column a node of the "
         "second",
     )
+    if not isinstance(feature_cost, str) and concrete(feature_cost):
+        check(_finite(feature_cost), "feature_cost: entries that are no finite numbers; mend them")
 
 
 def check_problem(alpha: Any, q: Any, feature_cost: Any) -> None:
@@ -99,10 +101,17 @@ def check_plan(init: Any, shape: tuple[int, int]) -> None:
     if concrete(init):
         values = np.asarray(init)
         check(
-            bool((np.isfinite(values) & (values >= 0)).all() and values.sum() > 0),
+            _finite(values) and bool((values >= 0).all() and values.sum() > 0),
             "init: a plan has finite entries of at least 0, some positive; leave it out to start "
             "from the product coupling",
         )
+
+
+def _finite(values: Any) -> bool:
+    """Whether an array holds finite real numbers only."""
+    array = np.asarray(values)
+    real = array.dtype.kind in "biuf" or jax.numpy.issubdtype(array.dtype, np.floating)
+    return real and bool(np.isfinite(array).all())
 
 
 def check_solver(solver: Any) -> None:

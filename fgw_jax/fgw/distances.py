@@ -13,7 +13,7 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from fgw_jax import streaming
-from fgw_jax.buckets import round_up
+from fgw_jax.buckets import grid_shapes
 from fgw_jax.errors import check
 from fgw_jax.fgw import gradients, iteration, lanes
 from fgw_jax.fgw.checks import (
@@ -72,8 +72,8 @@ def distance(
     check_plan(init, (n, m))
     if is_traced(graph1, graph2, alpha, init, feature_cost, solver):
         problem = from_graphs(graph1, graph2, alpha, q, feature_cost)
-        return gradients.solve(solver, problem, None if init is None else jnp.asarray(init))
-    rows, columns = round_up(n), round_up(m)
+        return _solve(solver, problem, None if init is None else jnp.asarray(init))
+    rows, columns = grid_shapes([n], [m]).shapes[0]
     grow = lambda x: np.pad(np.asarray(x), [(0, rows - n), (0, columns - m)])[None]  # noqa: E731
     named = isinstance(feature_cost, str)
     # A batch of one: the same compiled function, and the same rounding, as distances().
@@ -92,6 +92,10 @@ def distance(
     return dataclasses.replace(out, plan=out.plan[:n, :m])
 
 
+# Compiled by itself, for derivatives asked for outside of any jit.
+_solve = jax.jit(gradients.solve)
+
+
 def trace(
     graph1: Graph,
     graph2: Graph,
@@ -105,7 +109,8 @@ def trace(
 ) -> Output:
     """As :func:`distance`, with the objective after every ``every`` steps as ``history`` ``[k]``.
 
-    For plots: all steps up to the solver's limit are done, settled or not.
+    For plots: all whole blocks of ``every`` steps up to the solver's limit are done, settled or
+    not, from one start.
 
     >>> from fgw_jax import Graph, Relaxed
     >>> path, star = Graph.from_edges([(0, 1), (1, 2), (2, 3)], 4), Graph.from_edges([(0, 1)], 4)
@@ -118,7 +123,14 @@ def trace(
         hasattr(solver, "step"),
         f"solver: {type(solver).__name__} cannot be followed step by step; use Strict or Relaxed",
     )
-    check(every >= 1, f"every: must be at least 1, got {every}")
+    check(
+        getattr(solver, "starts", 1) == 1,
+        "solver: only one start can be followed; use Strict(starts=1)",
+    )
+    check(
+        isinstance(every, int | np.integer) and bool(every >= 1),
+        f"every: must be a whole number of at least 1, got {every!r}",
+    )
     check_problem(alpha, q, feature_cost)
     check_graphs(graph1, graph2, feature_cost)
     check_plan(init, (graph1.mask.shape[-1], graph2.mask.shape[-1]))

@@ -117,6 +117,7 @@ class Relaxed:
     def init(self, problem: Problem, plan: jax.Array | None = None) -> State:
         """Start from ``plan``, or from the product coupling (ties broken under a schedule)."""
         noise = 0.0 if self.schedule is None else self.schedule.noise
+        plan = None if plan is None else starts.scaled(problem, plan)
         log_plan = starts.log_start(problem, plan, noise)
         log_plan, plan = projections.project_columns(log_plan, problem.weights2)
         zero = jnp.zeros((), plan.dtype)

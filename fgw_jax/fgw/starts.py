@@ -75,6 +75,12 @@ def log_start(problem: Problem, plan: jax.Array | None, noise: ArrayLike, seed: 
     return product + noise * tie_breaker(problem, seed)
 
 
+def scaled(problem: Problem, plan: ArrayLike) -> jax.Array:
+    """A given plan ``[n, m]``, of any type and mass: a permutation is a plan too."""
+    plan = jnp.asarray(plan, problem.cost.dtype)
+    return plan * (problem.weights1.sum() / plan.sum())
+
+
 def tie_breaker(problem: Problem, seed: ArrayLike = 0) -> jax.Array:
     """Noise ``[n, m]`` of unit variance that is a function of the ranks of the two nodes."""
     rows = _ranks(problem.structure1, problem.cost @ problem.weights2, problem.weights1)

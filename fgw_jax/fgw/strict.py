@@ -110,9 +110,7 @@ class Strict:
         self, problem: Problem, plan: jax.Array | None = None, log_plan: jax.Array | None = None
     ) -> Any:
         """Start from ``plan``, or from ``log_plan``: by default the product with ties broken."""
-        if plan is not None:  # of any type and mass: a permutation is a plan too
-            plan = jnp.asarray(plan, problem.cost.dtype)
-            plan = plan * (problem.weights1.sum() / plan.sum())
+        plan = None if plan is None else starts.scaled(problem, plan)
         if self.method == "cg" and plan is not None:
             return conditional_gradient.init(problem, projections.safe_log(plan), plan)
         log_plan = starts.log_start(problem, plan, self.noise) if log_plan is None else log_plan

@@ -33,6 +33,8 @@ OUTER_LIMIT = 200
 #: 0.5 %. Beyond ``LARGE`` nodes, where a round takes a tenth of a second, half of them are done.
 WARM_ROUNDS = 8
 LARGE = 192
+#: Pairs of sources whose lower bounds are computed at once.
+PAIRS_AT_ONCE = 32
 #: Sinkhorn sweeps before a plan inside the paper's loop is rounded, for the default solver.
 COLD_SWEEPS = 10
 
@@ -125,7 +127,9 @@ def solve(
     if start == "random":
         found = paper_loop(fixed, cold(solver), key)
         return paper_finish(problem, sources, jax.lax.stop_gradient(found))
-    alignments = jax.lax.stop_gradient(align(fixed, solver) if alignments is None else alignments)
+    if alignments is None:
+        alignments = align(fixed, aligner(solver))
+    alignments = jax.lax.stop_gradient(alignments)
     plans, history, count = jax.lax.stop_gradient(warm_loop(fixed, alignments, solver))
     return _describe(problem, sources, plans, alignments, history, count)
 
@@ -151,6 +155,17 @@ def smooth(solver: Any) -> Any:
     if isinstance(solver, Strict) and solver.method == "cg" and solver.starts == 1:
         return dataclasses.replace(solver, method="mirror")
     return solver
+
+
+def aligner(solver: Any) -> Any:
+    """The solver that aligns the sources: mirror descent where conditional gradient is asked for.
+
+    The midpoint's own descent goes on to vertices, so that the alignment need not end on one. It
+    has to be feasible, though.
+    """
+    if isinstance(solver, Relaxed):
+        return dataclasses.replace(solver, round=True)
+    return smooth(solver)
 
 
 def uniform(size: ArrayLike, padded_size: int) -> jax.Array:
@@ -266,21 +281,23 @@ def lower_bound(
     known, so the least value found stands for it: that of the alignment and that of the glued plan.
     """
     first, second = np.triu_indices(problem.num_sources, 1)
-    glued = jnp.einsum(
-        "pkn,k,pkm->pnm", plans[first], reciprocal(problem.new_weights), plans[second]
-    )
-    candidates = [glued]
-    if alignments is not None:
+    spread = plans * reciprocal(problem.new_weights)[:, None]
+
+    def least(pair):
+        i, j = pair
+        between = problem.between(problem.source(i), problem.source(j))
+        glued = plans[i].T @ spread[j]
+        value = between.value(glued)
+        if alignments is None:
+            return value
         # Between two sources of which neither is the main one no alignment is known.
-        onward = (first == problem.main)[:, None, None]
-        back = (second == problem.main)[:, None, None]
-        turned = alignments[first].swapaxes(1, 2)
-        candidates.append(jnp.where(onward, alignments[second], jnp.where(back, turned, glued)))
-    value = lambda one, other, plan: problem.between(one, other).value(plan)  # noqa: E731
-    values = jax.vmap(jax.vmap(value), (None, None, 0))(
-        problem.source(first), problem.source(second), jnp.stack(candidates)
-    )
-    return (problem.ratios[first] * problem.ratios[second]) @ values.min(0)
+        known = jnp.where(i == problem.main, alignments[j], alignments[i].T)
+        known = jnp.where((i == problem.main) | (j == problem.main), known, glued)
+        return jnp.minimum(value, between.value(known))
+
+    # The pairs of many sources some at a time: memory does not grow with their square.
+    values = jax.lax.map(least, (first, second), batch_size=PAIRS_AT_ONCE)
+    return (problem.ratios[first] * problem.ratios[second]) @ values
 
 
 def _describe(problem, sources, plans, alignments, history, count) -> Midpoint:

@@ -63,8 +63,13 @@ def decode(
         check(real.shape == (n,), f"mask: expected shape ({n},), got {real.shape}")
         valid = real[:, None] & real[None, :] & valid
     if concrete(density):
-        ok = bool((np.asarray(density) >= 0).all() and (np.asarray(density) <= 1).all())
-        check(ok, f"density: must lie in [0, 1], got {density}")
+        number = np.asarray(density)
+        ok = number.shape == () and number.dtype.kind in "biuf" and bool(0 <= number <= 1)
+        check(ok, f"density: must be one number in [0, 1], got {density!r}")
+    check(
+        xp is jnp or bool(np.isfinite(a[valid]).all()),
+        "structure: NaN or infinite entries; look at the midpoint's status",
+    )
     if n < 2:
         return xp.zeros_like(a)
     strength = xp.where(valid, -a if distance_like else a, -xp.inf)

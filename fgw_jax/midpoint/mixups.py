@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -13,7 +14,7 @@ from jax.typing import ArrayLike
 
 from fgw_jax import streaming
 from fgw_jax.errors import InputError, check
-from fgw_jax.fgw import Relaxed, Strict, distances, from_graphs
+from fgw_jax.fgw import Strict, distances, from_graphs
 from fgw_jax.fgw.checks import check_problem, check_solver
 from fgw_jax.graphs import Graph, check_list
 from fgw_jax.inputs import check_key, concrete
@@ -66,10 +67,20 @@ def mixup(
     solver = Strict() if solver is None else solver
     _check(graph1, graph2, lam, alpha, solver, start, key)
     check(np.ndim(lam) == 0, f"lam: expected one number, got shape {np.shape(lam)}; see mixups")
+    check(
+        size is None or (isinstance(size, int | np.integer) and bool(size >= 1)),
+        f"size: expected a whole number of nodes, at least 1, got {size!r}",
+    )
     if all(concrete(leaf) for leaf in jax.tree.leaves((graph1, graph2, lam, alpha, solver, key))):
         return mixups(
             [graph1], [graph2], [float(np.asarray(lam))], alpha, solver, size, start, key
         )[0]
+    return _traced(graph1, graph2, lam, alpha, solver, key, size=size, start=start)
+
+
+# Compiled by itself, for derivatives asked for outside of any jit.
+@functools.partial(jax.jit, static_argnames=("size", "start"))
+def _traced(graph1, graph2, lam, alpha, solver, key, *, size, start) -> Midpoint:
     n1, n2 = graph1.mask.shape[-1], graph2.mask.shape[-1]
     m = max(n1, n2)
     lam = jnp.asarray(lam, jnp.result_type(float))
@@ -77,7 +88,7 @@ def mixup(
     plan = None
     if start == "geodesic":
         fixed, problem = jax.lax.stop_gradient((solver, from_graphs(graph1, graph2, alpha)))
-        plan = jnp.pad(aligner(fixed).solve(problem).plan, ((0, m - n1), (0, m - n2)))
+        plan = jnp.pad(barycenter.aligner(fixed).solve(problem).plan, ((0, m - n1), (0, m - n2)))
     nodes = sizes.adaptive(graph1.num_nodes, graph2.num_nodes, lam) if size is None else size
     # As for a list of one, so that a key gives the same start inside and outside of jit.
     key = None if key is None else _keys(key, 1)[0]
@@ -206,17 +217,6 @@ def mixups(
     return Midpoints(items)
 
 
-def aligner(solver: Any) -> Any:
-    """The solver that aligns the sources: mirror descent where conditional gradient is asked for.
-
-    The midpoint's own descent goes on to vertices, so that the alignment need not end on one. It
-    has to be feasible, though.
-    """
-    if isinstance(solver, Relaxed):
-        return dataclasses.replace(solver, round=True)
-    return barycenter.smooth(solver)
-
-
 def _alignments(pool, first, second, alpha, solver, chunk_size, max_shapes) -> list[np.ndarray]:
     """Plan between the two sources of each item; a pair that occurs again is solved once."""
     pairs, inverse = np.unique(np.stack([first, second], 1), axis=0, return_inverse=True)
@@ -224,7 +224,7 @@ def _alignments(pool, first, second, alpha, solver, chunk_size, max_shapes) -> l
         [pool[i] for i in pairs[:, 0]],
         [pool[i] for i in pairs[:, 1]],
         alpha,
-        aligner(solver),
+        barycenter.aligner(solver),
         chunk_size=chunk_size,
         max_shapes=max_shapes,
     )

@@ -121,8 +121,19 @@ def test_the_number_of_nodes_and_cells_can_be_set():
         ({"num_nodes": 0}, "num_nodes: 0 cannot hold a graph"),
         ({"cells": -1}, "cells: -1"),
         ({"alpha": 1.5}, "alpha: 1.5 is not a share"),
+        ({"ratio": None}, "ratio: None new graphs"),
+        ({"beta_k": "0.2"}, "beta_k: 0.2 is no parameter"),
     ],
 )
 def test_fields_that_cannot_be_used_are_refused(fields, message):
     with pytest.raises(InputError, match=message):
         augment.GMixup(**fields)
+
+
+def test_labels_that_are_rows_are_mixed_as_they_are():
+    graphs = [Graph.from_edges([(0, 1), (1, 2)], 3)] * 6
+    data = Dataset(graphs, [[0.6, 0.4]] * 3 + [[0.2, 0.8]] * 3)
+    out = augment.GMixup(ratio=0.5)(jax.random.key(0), data)
+    lams = np.array([origin.lam for origin in out.origins[-3:]])
+    wanted = lams[:, None] * [0.6, 0.4] + (1 - lams[:, None]) * [0.2, 0.8]
+    np.testing.assert_allclose(out.labels[-3:], wanted, rtol=1e-5)

@@ -1,5 +1,6 @@
 """What the front door refuses and what it lets in."""
 
+import jax
 import numpy as np
 import pytest
 
@@ -104,3 +105,18 @@ def test_a_permutation_of_any_type_is_a_start(kind, rng):
     other = Graph.from_adjacency(path.adjacency[np.ix_(order, order)], path.features[order])
     found = distance(path, other, init=np.eye(4)[order].T.astype(kind))
     assert float(found.value) == pytest.approx(0.0, abs=1e-6)
+
+
+@pytest.mark.parametrize("cost", [np.full((2, 2), np.nan), np.full((2, 2), "far")])
+def test_costs_are_finite_numbers(cost):
+    with pytest.raises(InputError, match="feature_cost: entries that are no finite numbers"):
+        distance(EDGE, EDGE, feature_cost=cost)
+    with pytest.raises(InputError, match="init: a plan has finite entries"):
+        distance(EDGE, EDGE, init=np.full((2, 2), None))
+
+
+@pytest.mark.parametrize("solver", [Relaxed(), Relaxed(schedule=None), Strict(method="mirror")])
+def test_graphs_of_single_precision_go_on_in_double(solver, x64):
+    single = jax.tree.map(lambda x: x.astype(np.float32) if x.dtype.kind == "f" else x, EDGE)
+    out = distance(single, single, solver=solver, init=np.eye(2) / 2)
+    assert out.value.dtype == np.float32 and out.value < 1e-5

@@ -1,6 +1,7 @@
 """Gradients of the value against central differences, and a descent through them."""
 
 import dataclasses
+import importlib
 
 import jax
 import jax.numpy as jnp
@@ -46,7 +47,8 @@ def changed(graph, **fields):
 @pytest.mark.parametrize("field", ["features", "structure", "weights"])
 @pytest.mark.parametrize("side", [0, 1])
 def test_gradient_by_graph(pair, rng, field, side):
-    plan = distance(*pair, alpha=0.7, solver=SOLVER).plan
+    # Of the same padded shape as below: another has other units of mass.
+    plan = jax.jit(lambda *graphs: distance(*graphs, alpha=0.7, solver=SOLVER).plan)(*pair)
 
     def function(x):
         graphs = [changed(g, **{field: x}) if k == side else g for k, g in enumerate(pair)]
@@ -149,3 +151,19 @@ def test_descent_on_a_midpoint_reaches_the_objective_of_the_barycenter(rng, x64)
         structure = structure - 0.4 * by_structure / (2 * alpha * metric)
         features = features - 0.4 * by_features / (2 * (1 - alpha) * outer[:, None])
     assert reached <= float(reference.objective) * 1.001
+
+
+def test_derivatives_outside_of_jit_compile_once(rng):
+    one, two = generic_graph(rng, 4), generic_graph(rng, 3)
+    solver = Strict(method="mirror")
+
+    def slope(x):
+        moved = lambda f: distance(dataclasses.replace(one, features=f), two, solver=solver)  # noqa: E731
+        return jax.grad(lambda f: moved(f).value)(x)
+
+    solve = importlib.import_module("fgw_jax.fgw.distances")._solve
+    first = slope(one.features)
+    compiled = solve._cache_size()
+    second = slope(one.features + 0.1)
+    assert solve._cache_size() == compiled
+    assert np.isfinite(first).all() and not np.array_equal(first, second)

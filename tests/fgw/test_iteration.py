@@ -54,6 +54,10 @@ def test_a_solver_without_steps_cannot_be_followed(pair):
         trace(*pair, solver=Reference())
     with pytest.raises(InputError, match="every"):
         trace(*pair, solver=LITERAL, every=0)
+    with pytest.raises(InputError, match="every: must be a whole number.*2.5"):
+        trace(*pair, solver=LITERAL, every=2.5)
+    with pytest.raises(InputError, match="solver: only one start"):
+        trace(*pair, solver=Strict(starts=2))
 
 
 def test_settled_is_absolute_plus_relative():

@@ -93,7 +93,10 @@ def test_jit_and_vmap_agree_with_the_host(rng):
     ("arguments", "name"),
     [
         ((np.zeros((2, 3)), 0.5), "structure"),
+        ((np.full((3, 3), np.nan), 0.5), "structure: NaN"),
         ((np.zeros((3, 3)), 1.5), "density"),
+        ((np.zeros((3, 3)), [0.5, 0.5]), "density: must be one number"),
+        ((np.zeros((3, 3)), "half"), "density: must be one number"),
         ((np.zeros((3, 3)), 0.5, np.ones(2, bool)), "mask"),
     ],
 )

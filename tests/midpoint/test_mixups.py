@@ -201,6 +201,12 @@ def test_bad_arguments_are_named(arguments, name, pair):
         mixup(*pair, **arguments)
 
 
+@pytest.mark.parametrize("size", [2.5, 0, -1])
+def test_a_wrong_size_is_told_under_jit_too(size, pair):
+    with pytest.raises(InputError, match=f"size: expected a whole number.*{size}"):
+        jax.jit(lambda lam: mixup(*pair, lam, size=size).objective)(0.5)
+
+
 def test_odd_graphs_mix_without_nan():
     one = Graph.from_adjacency([[0.0]], [[1.0, 0.0]])
     bare = Graph.from_adjacency(np.zeros((4, 4)), np.eye(2)[[0, 1, 0, 1]])

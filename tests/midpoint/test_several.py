@@ -5,9 +5,9 @@ import numpy as np
 import ot
 import pytest
 
-from fgw_jax import Graph
+from fgw_jax import Graph, Relaxed
 from fgw_jax.errors import InputError
-from fgw_jax.midpoint import mean
+from fgw_jax.midpoint import barycenter, mean
 
 ALPHA = 0.8
 
@@ -73,3 +73,19 @@ def test_what_is_fixed_stays(graphs, rng):
 def test_bad_arguments_are_named(graphs, arguments, name):
     with pytest.raises(InputError, match=f"^{name}"):
         mean(graphs, **arguments)
+
+
+def test_plans_of_a_relaxed_solver_are_feasible(graphs):
+    mid = mean(graphs[:2], [1.0, 0.0], solver=Relaxed())
+    for plan, g in zip(mid.plans, graphs[:2], strict=True):
+        np.testing.assert_allclose(plan.sum(0), g.weights, atol=1e-5)
+        np.testing.assert_allclose(plan.sum(1), mid.graph.weights, atol=1e-5)
+
+
+def test_bounds_of_many_sources_are_those_of_few_at_a_time(graphs, monkeypatch):
+    whole = mean(graphs * 3, size=6, solver=Relaxed())
+    monkeypatch.setattr(barycenter, "PAIRS_AT_ONCE", 5)
+    jax.clear_caches()
+    parts = mean(graphs * 3, size=6, solver=Relaxed())
+    np.testing.assert_allclose(parts.bound, whole.bound, rtol=1e-5)
+    assert 0 < whole.bound <= whole.objective
