@@ -94,7 +94,7 @@ class Graph:
         elif isinstance(structure, str):
             matrix = structures.compute(structure, adjacency, mask)
             check(
-                bool(np.isfinite(matrix).all()),
+                not concrete(matrix) or bool(np.isfinite(matrix).all()),
                 f"structure: {structure} of this adjacency is not finite; use smaller weights",
             )
         else:

@@ -96,7 +96,7 @@ def test_the_main_job_refuses(argv, said, capsys, tmp_path, monkeypatch):
         (["--table=main", "--tune=beta"], "--tune: cannot tune 'beta'; choose from alpha"),
         (["--table=main", "--num_shards=2", "--shard=2"], "--shard: 2 is not from 0 to 1"),
         (["--table=main", "--epochs=0"], "--epochs: 0 must be at least 1"),
-        (["--table=ogb", "--datasets=NCI1"], "--table: ogb has no cell of the given"),
+        (["--table=ogb", "--datasets=NCI1"], "--datasets: ogb has no cell of 'NCI1'"),
         (["--table=main", "--tune=training", "--batch_size=32"], "--batch_size: --tune=training"),
     ],
 )

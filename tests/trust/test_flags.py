@@ -56,6 +56,7 @@ WRONG = {
     "reference": ("", "nosuch"),
     "results": ("", "FOLDER/missing", "FOLDER"),
     "size": ("", "nosuch", "12"),
+    "solver": ("", "nosuch"),
     "sizes": ("", "x", "0", "1.5", "-1", "16,", "99999999999"),
     "start": ("", "nosuch"),
     "starts": ("nosuch", "geodesic,"),
