@@ -255,33 +255,50 @@ def _cell(value: Any) -> str:
 
 
 def plot(tables: dict[str, list[dict[str, Any]]], path: Path) -> None:
-    """Value against time, and time a pair against size."""
+    """Value against time, and time a pair against size: a panel for each table that is there."""
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot as plt
 
-    figure, (left, right) = plt.subplots(1, 2, figsize=(12, 4.5), layout="constrained")
-    for curve in dict.fromkeys(row["curve"] for row in tables.get("tradeoff", [])):
-        rows = [row for row in tables["tradeoff"] if row["curve"] == curve]
-        x, y = [row["ms a pair"] for row in rows], [row["to CG"] for row in rows]
-        left.plot(x, y, "o-", label=curve)
-        for row, at in zip(rows, zip(x, y, strict=True), strict=True):
-            left.annotate(row["setting"].split(" ")[0], at, fontsize=7)
-    left.set(xscale="log", xlabel="milliseconds a pair", ylabel="mean value / POT CG's")
-    left.axhline(1.0, color="grey", linewidth=0.5)
-    sizes = tables.get("sizes", [])
-    largest = {row["nodes"]: row for row in sizes}  # the largest batch of every size
+    panels = {"tradeoff": _plot_tradeoff, "sizes": _plot_sizes}
+    shown = [name for name in panels if tables.get(name)]
+    if not shown:
+        return
+    figure, axes = plt.subplots(
+        1, len(shown), figsize=(6 * len(shown), 4.5), layout="constrained", squeeze=False
+    )
+    for name, axis in zip(shown, axes[0], strict=True):
+        panels[name](axis, tables[name])
+        axis.legend(fontsize=8)
+    figure.savefig(path, dpi=120)
+    plt.close(figure)
+
+
+def _plot_tradeoff(axis: Any, rows: list[dict[str, Any]]) -> None:
+    from matplotlib import ticker
+
+    for curve in dict.fromkeys(row["curve"] for row in rows):
+        own = [row for row in rows if row["curve"] == curve]
+        x, y = [row["ms a pair"] for row in own], [row["to CG"] for row in own]
+        axis.plot(x, y, "o-", label=curve)
+        for row, at in zip(own, zip(x, y, strict=True), strict=True):
+            text = row["setting"].split(" ")[0]
+            axis.annotate(text, at, (4, 4), textcoords="offset points", fontsize=7)
+    axis.set(xscale="log", xlabel="milliseconds a pair", ylabel="mean value / POT CG's")
+    axis.xaxis.set_major_locator(ticker.LogLocator(subs=(1, 2, 5)))
+    axis.xaxis.set_major_formatter("{x:g}")
+    axis.xaxis.set_minor_formatter(ticker.NullFormatter())
+    axis.axhline(1.0, color="grey", linewidth=0.5)
+
+
+def _plot_sizes(axis: Any, rows: list[dict[str, Any]]) -> None:
+    largest = {row["nodes"]: row for row in rows}  # the largest batch of every size
     for name in ("Relaxed() us", "mirror us", "POT CG us", "POT BAPG us", "POT batched us"):
         points = [(n, row[name]) for n, row in largest.items() if row[name] is not None]
         if points:
-            right.plot(*zip(*points, strict=True), "o-", label=name.removesuffix(" us"))
-    right.set(xscale="log", yscale="log", xlabel="nodes", ylabel="microseconds a pair")
-    for axis in (left, right):
-        if axis.get_legend_handles_labels()[0]:
-            axis.legend(fontsize=8)
-    figure.savefig(path, dpi=120)
-    plt.close(figure)
+            axis.plot(*zip(*points, strict=True), "o-", label=name.removesuffix(" us"))
+    axis.set(xscale="log", yscale="log", xlabel="nodes", ylabel="microseconds a pair")
 
 
 def define(values: absl_flags.FlagValues) -> None:
