@@ -5,6 +5,7 @@ Traced arrays pass with the checks their shape allows.
 
 from __future__ import annotations
 
+import numbers
 from typing import Any
 
 import jax
@@ -29,6 +30,15 @@ def check_key(key: Any) -> None:
     check(
         isinstance(key, jax.Array | np.ndarray),
         f"key: expected a random key, got {type(key).__name__}; pass jax.random.key(0)",
+    )
+
+
+def check_whole(name: str, value: Any, least: int = 1) -> None:
+    """Refuse what is not a whole number of at least ``least``."""
+    whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
+    check(
+        whole and bool(value >= least),
+        f"{name}: {value!r} must be a whole number of at least {least}",
     )
 
 

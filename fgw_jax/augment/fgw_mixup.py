@@ -18,6 +18,7 @@ from fgw_jax.augment.base import Augmentation
 from fgw_jax.datasets.dataset import Dataset, Origin
 from fgw_jax.errors import InputError, check
 from fgw_jax.graphs import Graph
+from fgw_jax.inputs import check_whole
 from fgw_jax.midpoint import Median, Midpoint, decode, mixups
 
 #: Rounds of redrawing before a midpoint is taken as it is.
@@ -133,13 +134,13 @@ class FGWMixup(Augmentation):
 
     def stream(self, key: jax.Array, dataset: Dataset, batch_size: int = 128) -> Iterator[Dataset]:
         """Fresh midpoints without end, ``batch_size`` at a time, for a loop of one's own."""
-        _check_count("batch_size", batch_size)
+        check_whole("batch_size", batch_size)
         numbers = itertools.count()
         return (self.draw(jax.random.fold_in(key, n), dataset, batch_size).dataset for n in numbers)
 
     def draw(self, key: jax.Array, dataset: Dataset, count: int) -> Drawn:
         """``count`` new graphs from ``dataset``, and how they came about."""
-        _check_count("count", count)
+        check_whole("count", count)
         rng = drawing.generator(key)
         solver_key = jax.random.fold_in(key, 1) if self.start == "random" else None
         structure = self._structure(dataset)
@@ -261,11 +262,6 @@ def finish(
         measure=measure,
     )
     return graph, len(adjacency) - len(keep)
-
-
-def _check_count(name: str, count: Any) -> None:
-    whole = isinstance(count, int | np.integer) and bool(count >= 1)
-    check(whole, f"{name}: {count!r} new graphs; use a whole number of at least 1")
 
 
 def draw_pairs(

@@ -29,6 +29,7 @@ from fgw_jax.fgw.problem import from_graphs
 from fgw_jax.fgw.scaling import warn_if_dwarfed
 from fgw_jax.fgw.strict import Strict
 from fgw_jax.graphs import Batch, Graph, check_list
+from fgw_jax.inputs import check_whole
 
 
 def distance(
@@ -127,10 +128,7 @@ def trace(
         getattr(solver, "starts", 1) == 1,
         "solver: only one start can be followed; use Strict(starts=1)",
     )
-    check(
-        isinstance(every, int | np.integer) and bool(every >= 1),
-        f"every: must be a whole number of at least 1, got {every!r}",
-    )
+    check_whole("every", every)
     check_problem(alpha, q, feature_cost)
     check_graphs(graph1, graph2, feature_cost)
     check_plan(init, (graph1.mask.shape[-1], graph2.mask.shape[-1]))

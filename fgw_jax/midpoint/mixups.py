@@ -17,7 +17,7 @@ from fgw_jax.errors import InputError, check
 from fgw_jax.fgw import Strict, distances, from_graphs
 from fgw_jax.fgw.checks import check_problem, check_solver
 from fgw_jax.graphs import Graph, check_list
-from fgw_jax.inputs import check_key, concrete
+from fgw_jax.inputs import check_key, check_whole, concrete
 from fgw_jax.midpoint import barycenter, lanes, sizes
 from fgw_jax.midpoint.barycenter import Midpoint
 from fgw_jax.midpoint.starts import STARTS
@@ -67,10 +67,8 @@ def mixup(
     solver = Strict() if solver is None else solver
     _check(graph1, graph2, lam, alpha, solver, start, key)
     check(np.ndim(lam) == 0, f"lam: expected one number, got shape {np.shape(lam)}; see mixups")
-    check(
-        size is None or (isinstance(size, int | np.integer) and bool(size >= 1)),
-        f"size: expected a whole number of nodes, at least 1, got {size!r}",
-    )
+    if size is not None:
+        check_whole("size", size)
     if all(concrete(leaf) for leaf in jax.tree.leaves((graph1, graph2, lam, alpha, solver, key))):
         return mixups(
             [graph1], [graph2], [float(np.asarray(lam))], alpha, solver, size, start, key

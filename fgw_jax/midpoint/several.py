@@ -17,7 +17,7 @@ from fgw_jax.errors import check
 from fgw_jax.fgw.checks import check_problem, check_solver
 from fgw_jax.fgw.strict import Strict
 from fgw_jax.graphs import Batch, Graph, check_list
-from fgw_jax.inputs import floats, symmetric
+from fgw_jax.inputs import check_whole, floats, symmetric
 from fgw_jax.midpoint import barycenter
 from fgw_jax.midpoint.barycenter import Midpoint
 from fgw_jax.midpoint.mixups import check_start
@@ -73,8 +73,7 @@ def mean(
     weights = weights / weights.sum()
     counts = np.array([g.num_nodes for g in graphs])
     size = max(1, int(np.floor(weights @ counts + 0.5))) if size is None else size
-    whole = np.asarray(size).dtype.kind in "iu" and size >= 1
-    check(whole, f"size: expected a whole number of nodes, at least 1, got {size}")
+    check_whole("size", size)
     padded, wide = round_up(size), round_up(int(max(g.mask.shape[-1] for g in graphs)))
     more = (0, padded - size)
     width = graphs[0].features.shape[-1]

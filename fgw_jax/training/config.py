@@ -7,9 +7,9 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from fgw_jax.errors import check
+from fgw_jax.inputs import check_whole
 from fgw_jax.training.metrics import METRICS
 
 
@@ -56,11 +56,11 @@ class Config:
 
     def __post_init__(self) -> None:
         for name in ("epochs", "batch_size", "max_shapes", "max_pairs", "checkpoint_every"):
-            _check_whole(name, getattr(self, name))
+            check_whole(name, getattr(self, name))
         for name in ("decay_every", "patience"):
             if getattr(self, name) is not None:
-                _check_whole(name, getattr(self, name))
-        _check_whole("patience_from", self.patience_from, 0)
+                check_whole(name, getattr(self, name))
+        check_whole("patience_from", self.patience_from, 0)
         check(
             self.clip_norm is None or self.clip_norm > 0,
             f"clip_norm: {self.clip_norm} must be above 0, or None",
@@ -85,13 +85,6 @@ class Config:
         """
         added = {"clip_norm": 5.0, "decay_every": 50, "patience": 50, "patience_from": 100}
         return cls(**{**added, **changes})
-
-
-def _check_whole(name: str, value: Any, least: int = 1) -> None:
-    check(
-        isinstance(value, int | np.integer) and bool(value >= least),
-        f"{name}: {value!r} must be a whole number of at least {least}",
-    )
 
 
 @jax.tree_util.register_dataclass

@@ -3,9 +3,10 @@
 import subprocess
 import sys
 
+import jax
 import pytest
 
-from fgw_jax import Relaxed, Strict, augment
+from fgw_jax import Relaxed, Strict, augment, datasets
 from fgw_jax.errors import InputError
 
 CONTRACT = {
@@ -65,3 +66,12 @@ def test_the_table_alone_loads_no_solver():
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
     assert out.stdout.strip() == "False", out.stderr
+
+
+@pytest.mark.parametrize("count", [0, -1, 2.5])
+def test_a_number_of_midpoints_that_cannot_be_drawn_is_named_at_once(count):
+    data = datasets.synthetic(num_graphs=4)
+    with pytest.raises(InputError, match=f"batch_size: {count} must be a whole number"):
+        augment.FGWMixup().stream(jax.random.key(0), data, count)
+    with pytest.raises(InputError, match=f"count: {count} must be a whole number"):
+        augment.FGWMixup().draw(jax.random.key(0), data, count)
