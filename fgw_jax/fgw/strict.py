@@ -56,8 +56,7 @@ class Strict:
             or by the last step (mirror).
         atol: absolute change that counts as converged.
         method: ``"cg"`` or ``"mirror"``.
-        starts: number of starts; the best is returned. A given initial plan
-            is one more.
+        starts: number of starts; the best is returned. A given initial plan is one more.
         warm_steps: mirror steps before the conditional gradient; none after an initial plan.
         max_steps: limit of the number of steps; by default 32 (cg) or 20 (mirror).
         check_every: steps between two looks at the residual; by default 4 (cg) or 20 (mirror).
