@@ -93,7 +93,7 @@ def survives(mutant: Mutant | None, tests: list[str], timeout: float, cache: str
                 "JAX_COMPILATION_CACHE_DIR": cache,
                 "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.2",
             }
-        command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider"]
+        command = [sys.executable, "-m", "pytest", "-x", "-q", "-n", "0", "-p", "no:cacheprovider"]
         try:
             done = subprocess.run(  # noqa: S603 - our own tests
                 [*command, "-k", LEFT_OUT, *tests],

@@ -1,11 +1,20 @@
-"""Fixtures shared by all tests."""
+"""Fixtures shared by all tests, and the folder in which the checkout keeps compiled programs."""
 
 import os
 from pathlib import Path
 
+# JAX reads both when it is imported, and the processes that tests start inherit them. Most of the
+# time of the tests is compilation, and many tests and all workers compile the same programs.
+os.environ.setdefault(
+    "JAX_COMPILATION_CACHE_DIR", str(Path(__file__).resolve().parents[1] / ".cache" / "programs")
+)
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
+
 import jax
 import numpy as np
 import pytest
+
+from fgw_jax import programs
 
 
 @pytest.fixture
@@ -22,9 +31,12 @@ def key() -> jax.Array:
 
 @pytest.fixture(autouse=True, scope="module")
 def compiled_code_is_dropped():
-    """Compiled code stays mapped into the process, and the number of maps has a limit."""
+    """Compiled code stays mapped into the process, and the number of maps has a limit.
+
+    Programs below half the limit are kept, because the next module often runs the same ones.
+    """
     yield
-    jax.clear_caches()
+    programs.make_room()
 
 
 @pytest.fixture

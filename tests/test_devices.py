@@ -48,6 +48,7 @@ np.savez(sys.argv[1], **found)
 """
 
 
+@pytest.mark.slow
 def test_eight_devices_give_what_one_gives(tmp_path):
     found = {}
     for count in (1, 8):

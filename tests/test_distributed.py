@@ -60,10 +60,12 @@ def run(count, path):
     return codes
 
 
+@pytest.mark.slow
 def test_four_processes_share_and_gather(tmp_path):
     assert run(4, tmp_path / "none") == [0] * 4
 
 
+@pytest.mark.slow
 def test_two_processes_make_the_dataset_of_one(tmp_path):
     run(2, tmp_path / "made")
     data = datasets.synthetic(num_graphs=12, size=6, seed=3)

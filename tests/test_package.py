@@ -65,6 +65,7 @@ def test_importing_is_light_and_changes_no_setting(tmp_path):
     assert json.loads(out) == [[], True]
 
 
+@pytest.mark.slow
 def test_a_wheel_works_outside_the_clone(tmp_path):
     source, site = tmp_path / "source", tmp_path / "site"
     source.mkdir()

@@ -89,6 +89,7 @@ def test_a_file_is_no_folder(tmp_path):
         keep_programs(tmp_path / "file")
 
 
+@pytest.mark.slow
 def test_a_new_process_traces_nothing(folder):
     """The solvers' Python is not entered again: what they would raise does not happen."""
     graphs = synthetic(num_graphs=4).graphs

@@ -190,6 +190,7 @@ def test_a_folder_that_cannot_be_written_to(publisher, tmp_path):
         load("TINY", tmp_path / "file" / "below", urls=urls(publisher, "whole"))
 
 
+@pytest.mark.slow
 def test_two_processes_at_once(publisher, tmp_path, tiny_zip):
     program = (
         "import sys; from fgw_jax.datasets import load; "

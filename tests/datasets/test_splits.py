@@ -58,6 +58,7 @@ def test_the_seed_decides(protocol):
     assert not np.array_equal(make(LABELS, seed=5)[0].test, make(LABELS, seed=6)[0].test)
 
 
+@pytest.mark.slow
 def test_another_process_makes_the_same_split():
     code = (
         "import numpy as np; from fgw_jax.datasets import splits;"

@@ -14,6 +14,7 @@ def data():
     return datasets.synthetic(num_graphs=12, size=8)
 
 
+@pytest.mark.slow
 def test_distance_tables_put_all_solvers_beside_pot(data, tmp_path):
     options = {"num_pairs": 4, "max_shapes": 1, "sizes": (8,), "batches": (1, 2), "budget": 1e4}
     options["solvers"] = ("Strict()", "Relaxed()", "Alg. 2 to the letter")
@@ -39,6 +40,7 @@ def test_permuted_copies_are_counted(data):
     assert (two["mean value"] < 1e-5) == (found[1] == 4)
 
 
+@pytest.mark.slow
 def test_a_fresh_process_is_faster_with_kept_programs(tmp_path):
     first, second = fresh.measure("SYNTHETIC", None, "Relaxed", 1)
     assert (first["programs"], second["programs"]) == ("none", "kept")
@@ -46,6 +48,7 @@ def test_a_fresh_process_is_faster_with_kept_programs(tmp_path):
     assert 0 < second["s"] < first["s"]
 
 
+@pytest.mark.slow
 def test_midpoint_table_judges_all_by_the_same_objective(data):
     rows = midpoint.table(midpoint.draw(data, 3, 0), 0, slow=False, restarts=2)
     ways = {row["way"]: row for row in rows}
@@ -70,6 +73,7 @@ def test_authors_loop_lowers_the_objective_of_its_start(data):
     assert count >= 1 and reached < pair.objective(pair.solve(begun), begun)
 
 
+@pytest.mark.slow
 def test_training_puts_its_epoch_beside_its_products(capsys):
     (row,) = training.run(["SYNTHETIC"], ["vgcn"], epochs=1, peer=False)
     assert row.products > 0 and row.epoch > 0 and row.ratio is None

@@ -24,6 +24,7 @@ def test_a_notebook_is_small_and_keeps_no_outputs(path):
             assert cell.execution_count is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
 def test_a_notebook_runs_from_top_to_bottom(path, monkeypatch):

@@ -47,6 +47,7 @@ def test_rows_are_counted_once_for_nodes_alike():
     assert datasets.row_share(Dataset([star, path], [0, 1])) == pytest.approx((2 + 1) / (4 + 2))
 
 
+@pytest.mark.slow
 def test_the_command_prints_both_tables_for_what_it_finds(datasets_dir):
     out = run(f"--data_dir={datasets_dir}", "--names=PROTEINS,IMDB-BINARY,MUTAG,REDDIT-BINARY")
     assert out.returncode == 0, out.stderr
@@ -57,6 +58,7 @@ def test_the_command_prints_both_tables_for_what_it_finds(datasets_dir):
     assert len({len(line) for line in lines if line.startswith("|")}) == 2  # aligned
 
 
+@pytest.mark.slow
 def test_the_command_says_what_to_do_when_it_finds_nothing(tmp_path):
     out = run(f"--data_dir={tmp_path}")
     assert out.returncode != 0

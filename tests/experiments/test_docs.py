@@ -9,6 +9,7 @@ from fgw_jax import Relaxed
 from fgw_jax.fgw import from_graphs
 
 
+@pytest.mark.slow
 def test_the_reference_builds_and_warnings_are_errors(python, tmp_path):
     done = python("-m", "sphinx", "-q", "-W", "experiments/docs", tmp_path)
     assert done.returncode == 0, done.stderr

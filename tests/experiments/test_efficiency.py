@@ -34,6 +34,7 @@ def even_dir(tmp_path):
     return folder.parent
 
 
+@pytest.mark.slow
 def test_the_command_prints_three_tables_and_writes_lines(even_dir, tmp_path, compiled, python):
     out = python(
         "-m",
@@ -64,6 +65,7 @@ def test_the_command_prints_three_tables_and_writes_lines(even_dir, tmp_path, co
         assert found["outer"] >= 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("flag", "message"),
     [

@@ -105,6 +105,7 @@ def test_the_sweep_refuses(argv, said, capsys):
     assert said in refused(capsys, sweep.main, *argv, names=names, extra=extra)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("argv", "said"),
     [
@@ -121,6 +122,7 @@ def test_the_command_line_ends_with_code_2(argv, said, python):
     assert done.stdout == ""
 
 
+@pytest.mark.slow
 def test_help_names_the_command_and_describes_every_flag(python):
     done = python("-m", "experiments.run", "--help")
     assert "python -m experiments.run" in done.stdout

@@ -75,6 +75,7 @@ def one(augment, tmp_path_factory):
     return parts(out)
 
 
+@pytest.mark.slow
 def test_four_processes_leave_the_parts_of_one(augment, one, tmp_path):
     texts = finish(start(augment(tmp_path), 4))
     assert parts(tmp_path) == one  # bit for bit
@@ -82,6 +83,7 @@ def test_four_processes_leave_the_parts_of_one(augment, one, tmp_path):
     assert sum(int(text.split(" parts made")[0].split()[-1]) for text in texts) == 6
 
 
+@pytest.mark.slow
 def test_killed_processes_leave_parts_from_which_one_finishes(augment, one, tmp_path):
     processes = start(augment(tmp_path), 2)
     while all(process.poll() is None for process in processes) and not parts(tmp_path):
@@ -96,6 +98,7 @@ def test_killed_processes_leave_parts_from_which_one_finishes(augment, one, tmp_
     assert f"{12 - 2 * len(before)} of 12 new graphs to make" in text
 
 
+@pytest.mark.slow
 def test_processes_with_disks_of_their_own_show_the_table_of_one(tiny_dir, compiled, tmp_path):
     def command(number, folder="disk"):
         return [
@@ -116,6 +119,7 @@ def test_processes_with_disks_of_their_own_show_the_table_of_one(tiny_dir, compi
         assert (tmp_path / f"disk{i}" / "results.jsonl").read_text().count("\n") == 3
 
 
+@pytest.mark.slow
 def test_wrong_numbers_of_processes_end_at_once(python):
     result = python("-m", "experiments.run", "--num_processes=2", "--process_id=5")
     assert result.returncode == 2

@@ -35,6 +35,7 @@ def keys(out):
     return [json.loads(line)["key"] for line in (out / "results.jsonl").read_text().splitlines()]
 
 
+@pytest.mark.slow
 def test_killed_three_times_and_run_again_equals_undisturbed(
     command, python, kill_three_times, tmp_path
 ):
@@ -63,6 +64,7 @@ def test_killed_three_times_and_run_again_equals_undisturbed(
     assert [line for line in again.stdout.splitlines() if line.startswith("|")] == table
 
 
+@pytest.mark.slow
 def test_two_processes_share_a_folder_and_a_midpoint_is_drawn(command, tmp_path):
     more = ["--augment=vanilla,fgwmixup", "--folds=2"]
     processes = [

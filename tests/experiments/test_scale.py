@@ -5,6 +5,7 @@ import pytest
 from experiments.benchmarks import processes, scale
 
 
+@pytest.mark.slow
 def test_rows_exponents_and_plot(tmp_path, compiled):
     tables = scale.run(["pairs", "large"], [4, 8], [], [], [12], 12, str(compiled))
     assert [row["pairs"] for row in tables["pairs"]] == [4, 8]
@@ -24,6 +25,7 @@ def test_memory_is_that_of_the_block():
     assert peak.most - before > 0.5 * len(held)
 
 
+@pytest.mark.slow
 def test_two_processes_are_measured_together(compiled):
     row = processes.measure(2, 2, 1, "SYNTHETIC", None, str(compiled))
     assert row["processes"] == 2 and row["s"] > 0

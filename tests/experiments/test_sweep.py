@@ -225,6 +225,7 @@ def tiny_program(binary):
     return text.format(main=f"{binary}.main", names=names, main_module=binary)
 
 
+@pytest.mark.slow
 def test_a_sweep_killed_three_times_ends_like_an_undisturbed_one(
     tiny_dir, compiled, python, kill_three_times, tmp_path
 ):

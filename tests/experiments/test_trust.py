@@ -19,6 +19,7 @@ def half(x: int, least: float = 0.0) -> float:
 '''
 
 
+@pytest.mark.slow
 def test_the_trust_command_counts_cases_and_violations(python):
     done = python(
         "-m", "experiments.trust", "--checks=decode", "--cases=40", "--rates=0", "--num_pairs=0"
@@ -28,6 +29,7 @@ def test_the_trust_command_counts_cases_and_violations(python):
     assert "| all | 64 | 0 | 0 |" in done.stdout
 
 
+@pytest.mark.slow
 def test_an_unknown_check_is_named(python):
     done = python("-m", "experiments.trust", "--checks=everything")
     assert done.returncode == 2
@@ -80,6 +82,7 @@ def test_the_sample_follows_from_the_seed_and_lies_in_the_solvers():
         assert tests and all((mutants.ROOT / test.split("::")[0]).is_file() for test in tests)
 
 
+@pytest.mark.slow
 def test_a_wrong_change_is_killed_and_no_change_survives():
     file = "fgw_jax/midpoint/sizes.py"
     source = (mutants.ROOT / file).read_text()

@@ -2,7 +2,10 @@
 
 import re
 
+import pytest
 
+
+@pytest.mark.slow
 def test_a_warm_cache_is_read(python, tiny_dir, tmp_path):
     cache = tmp_path / "programs"
     command = [
@@ -20,6 +23,7 @@ def test_a_warm_cache_is_read(python, tiny_dir, tmp_path):
     assert any(cache.iterdir())
 
 
+@pytest.mark.slow
 def test_a_warm_up_needs_a_folder(python):
     result = python("-m", "experiments.warm_up", "--augment=vanilla")
     assert result.returncode == 2

@@ -53,6 +53,7 @@ def finish(process):
     assert process.returncode == 0, error
 
 
+@pytest.mark.slow
 def test_killed_three_times_it_ends_with_the_same_bits(tmp_path, rng):
     finish(start(tmp_path, "calm"))
     checkpoint = tmp_path / "killed.ckpt"

@@ -134,6 +134,7 @@ for i in range(10**6):
 """
 
 
+@pytest.mark.slow
 def test_killed_writers_lose_no_line_they_reported(tmp_path):
     path = tmp_path / "r.jsonl"
     reported = []

@@ -23,6 +23,7 @@ KILLS = int(os.environ.get("FGW_JAX_KILLS", "12"))
 NOBODY = 65534
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", victims.KINDS)
 def test_a_killed_process_loses_and_tears_nothing(tmp_path, kind):
     share = max(1, KILLS // len(victims.KINDS))
@@ -31,6 +32,7 @@ def test_a_killed_process_loses_and_tears_nothing(tmp_path, kind):
     assert (outcome.lost, outcome.torn, outcome.left) == (0, 0, 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [2, 8])
 @pytest.mark.parametrize("kind", victims.KINDS)
 def test_processes_at_once_lose_and_tear_nothing(tmp_path, kind, count):
@@ -154,6 +156,7 @@ def can_mount():
         return subprocess.run([*small_disk(folder), "true"], capture_output=True).returncode == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("disk", ["limit", *(["tmpfs"] if can_mount() else [])])
 def test_a_full_disk_is_told_and_what_was_written_is_whole(tmp_path, disk):
     how = {"limit": 40_000} if disk == "limit" else {"prefix": small_disk(tmp_path)}
@@ -164,6 +167,7 @@ def test_a_full_disk_is_told_and_what_was_written_is_whole(tmp_path, disk):
     assert left == "[]"
 
 
+@pytest.mark.slow
 def test_a_binary_on_a_full_disk_ends_in_words(tmp_path):
     (tmp_path / "empty.jsonl").touch()
     results = f"--results={tmp_path / 'empty.jsonl'}"
@@ -219,6 +223,7 @@ print("made", count)
 """.replace("NOBODY", str(NOBODY))
 
 
+@pytest.mark.slow
 def test_a_folder_one_may_not_write_to_is_told_before_any_work():
     folder = Path(tempfile.mkdtemp())  # tmp_path lies below a folder that only its owner may enter
     try:

@@ -185,6 +185,7 @@ def test_flags_that_contradict_each_other(module, argv, named, tmp_path, monkeyp
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("module", "argv", "named"),
     [

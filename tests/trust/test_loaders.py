@@ -42,6 +42,7 @@ def write(folder, seed, changes=()):
     return folder
 
 
+@pytest.mark.slow
 def test_every_mutation_loads_or_is_refused_in_bounded_memory():
     count = os.environ.get("FGW_JAX_MUTATIONS", "300")
     done = python("-m", "experiments.fuzz", f"--mutations={count}", timeout=3600)
@@ -122,6 +123,7 @@ print("megabytes:", fuzz.peak() - before)
 """
 
 
+@pytest.mark.slow
 def test_a_small_file_cannot_claim_gigabytes(tmp_path):
     count = 200_000
     nodes = range(1, count + 1)

@@ -80,11 +80,13 @@ def single():
     return run_everything(PYTHONHASHSEED="1")
 
 
+@pytest.mark.slow
 def test_two_processes_give_the_same_bits(single):
     assert run_everything(PYTHONHASHSEED="2") == single
     assert single["kinds"] == ["float32"]
 
 
+@pytest.mark.slow
 def test_double_precision_from_end_to_end(single):
     """Distance, midpoints, FGWMixup and a short training, nothing of it in float32."""
     double = run_everything(JAX_ENABLE_X64="1")

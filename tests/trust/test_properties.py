@@ -50,6 +50,7 @@ def few_compiled_functions(request):
         jax.clear_caches()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [n for n in trust.CHECKS if MANY or n not in LONG])
 def test_property(name):
     @PROFILE
