@@ -27,8 +27,9 @@ from fgw_jax.datasets import splits
 from fgw_jax.errors import check
 from fgw_jax.fgw.distances import distances
 from fgw_jax.midpoint.mixups import mixups
-from fgw_jax.training import Config, fit, results
-from fgw_jax.training.settings import STARTS
+from fgw_jax.protocol import results
+from fgw_jax.protocol.settings import STARTS
+from fgw_jax.training import Config, fit
 
 SOLVERS: dict[str, Any] = {"fgwmixup": Strict(), "fgwmixup_star": Relaxed()}
 

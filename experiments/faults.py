@@ -28,9 +28,9 @@ import numpy as np
 from absl import flags as absl_flags
 
 from experiments import flags
-from experiments.trials.victims import KINDS, SHARED, Outcome, archive, look, together
+from experiments.robustness.crash_workers import KINDS, SHARED, Outcome, archive, look, together
 from fgw_jax import storage
-from fgw_jax.training import results
+from fgw_jax.protocol import results
 
 #: time a kill waits at most once its process is at work, seconds
 PATIENCE = 0.3
@@ -103,7 +103,7 @@ def _drain(receive: Any) -> Iterator[int]:
 def _context() -> Any:
     """Processes forked from one that has imported the package and runs no thread."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["experiments.trials.victims", "pooch"])
+    context.set_forkserver_preload(["experiments.robustness.crash_workers", "pooch"])
     return context
 
 

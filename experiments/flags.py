@@ -25,7 +25,7 @@ from fgw_jax import augment as methods
 from fgw_jax import distributed, storage
 from fgw_jax.datasets import registry
 from fgw_jax.errors import DataError, FgwJaxError, InputError, check
-from fgw_jax.training.settings import BACKBONES
+from fgw_jax.protocol.settings import BACKBONES
 
 WRONG = 2  #: exit code of a usage error
 FAILED = 1  #: exit code of work that data or disk did not let happen
@@ -301,7 +301,7 @@ def say(*told: Any, **options: Any) -> None:
 
 
 def protocol(values: absl_flags.FlagValues) -> dict[str, Any]:
-    """The fields of :class:`fgw_jax.training.settings.Settings` that are flags, as given."""
+    """The fields of :class:`fgw_jax.protocol.settings.Settings` that are flags, as given."""
     return {name: values[name].value for name in PROTOCOL if name in values}
 
 

@@ -29,7 +29,7 @@ import numpy as np
 from absl import flags as absl_flags
 
 from experiments import flags
-from experiments.trials import spoilt_files
+from experiments.robustness import corrupted_files
 from fgw_jax import Dataset, Graph
 from fgw_jax.datasets import load
 from fgw_jax.errors import FgwJaxError
@@ -73,13 +73,13 @@ def check_dataset(data: Dataset) -> None:
         raise AssertionError("labels are missing or not finite")
 
 
-def seeds(data_dir: Path | None) -> dict[str, spoilt_files.Seed]:
+def seeds(data_dir: Path | None) -> dict[str, corrupted_files.Seed]:
     """The datasets to spoil, those of ``data_dir`` last."""
-    found = [spoilt_files.tiny_tu(), spoilt_files.tiny_ogb()]
+    found = [corrupted_files.tiny_tu(), corrupted_files.tiny_ogb()]
     for name in REAL:
         archive = None if data_dir is None else data_dir / f"{name.replace('-', '_')}.zip"
         if archive is not None and archive.is_file():
-            found.append(spoilt_files.real(archive, name))
+            found.append(corrupted_files.real(archive, name))
     return {seed.name: seed for seed in found}
 
 
@@ -108,7 +108,7 @@ def run(
 
 
 def _one(
-    title: str, seed: spoilt_files.Seed, rng: np.random.Generator, sandbox: Path, report: Report
+    title: str, seed: corrupted_files.Seed, rng: np.random.Generator, sandbox: Path, report: Report
 ) -> None:
     cache, outside = sandbox / "cache", sandbox / "outside"
     for place in (cache, outside):
@@ -121,9 +121,9 @@ def _one(
     kind = seed.name
     if kind not in REAL and rng.random() < 0.1:
         kind, path = "saved", cache / "saved.npz"
-        path.write_bytes(spoilt_files.TEXT[rng.integers(2)](rng, _saved(sandbox)))
+        path.write_bytes(corrupted_files.TEXT[rng.integers(2)](rng, _saved(sandbox)))
     else:
-        path = spoilt_files.spoil(seed, rng, cache, outside)
+        path = corrupted_files.spoil(seed, rng, cache, outside)
         if path.suffix == ".zip" and rng.random() < 0.3:
             kind = "downloaded"
             options["urls"] = path.rename(sandbox / "published.zip").as_uri()

@@ -22,7 +22,7 @@ from experiments import flags, paper
 from fgw_jax import Graph, Relaxed, Strict, datasets, programs
 from fgw_jax.errors import InputError, check
 from fgw_jax.fgw.distances import distances
-from fgw_jax.training import results
+from fgw_jax.protocol import results
 
 COLUMNS = tuple(paper.INFEASIBILITY)
 

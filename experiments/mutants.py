@@ -22,10 +22,10 @@ from pathlib import Path
 from absl import flags as absl_flags
 
 from experiments import flags
-from experiments.trials import code_changes
-from experiments.trials.code_changes import Mutant
+from experiments.robustness import code_changes
+from experiments.robustness.code_changes import Mutant
 from fgw_jax.errors import DataError
-from fgw_jax.training import results
+from fgw_jax.protocol import results
 
 ROOT = Path(__file__).resolve().parents[1]
 ROOMS = ("fgw_jax/fgw", "fgw_jax/midpoint")

@@ -31,7 +31,7 @@ from absl import flags as absl_flags
 from experiments import flags
 from fgw_jax import distributed, mixups, plot
 from fgw_jax.augment import FGWMixup
-from fgw_jax.training import cost, protocol, results, settings, summary
+from fgw_jax.protocol import cost, results, runner, settings, summary
 
 
 def main(values: absl_flags.FlagValues) -> None:
@@ -39,19 +39,19 @@ def main(values: absl_flags.FlagValues) -> None:
     with flags.usage_errors(values):
         out = flags.out_folder(values)
         runs = settings.expand(**flags.protocol(values))
-        bench = protocol.Workbench(values.data_dir, out / "checkpoints")
+        bench = runner.Workbench(values.data_dir, out / "checkpoints")
         bench.check(runs)
         store = results.Store(out / "results.jsonl")
-        work = protocol.jobs(runs)
-        todo = protocol.missing(work, store, bench)
+        work = runner.jobs(runs)
+        todo = runner.missing(work, store, bench)
         part = distributed.share(work)
     data = bench.data(runs[0].dataset)
     flags.say(f"{data.name}: {len(data)} graphs, {data.num_classes} classes; {runs[0].backbone}")
     flags.say(
         f"{len(todo)} of {len(work)} folds to do, {cost.describe(todo, store, bench)}", flush=True
     )
-    protocol.run(part, store, bench, workers=values.workers, progress=distributed.is_first())
-    protocol.exchange(part, store, bench)
+    runner.run(part, store, bench, workers=values.workers, progress=distributed.is_first())
+    runner.exchange(part, store, bench)
     if not distributed.is_first():
         return
     lines = summary.Lines(store.records())
@@ -64,7 +64,7 @@ def main(values: absl_flags.FlagValues) -> None:
         print(f"picture of a midpoint: {drawn}")
 
 
-def picture(bench: protocol.Workbench, run: settings.Settings, path: Path) -> Path | None:
+def picture(bench: runner.Workbench, run: settings.Settings, path: Path) -> Path | None:
     """Of the midpoints of a fold the one nearest to the middle, beside its sources; drawn once."""
     if path.exists():
         return path

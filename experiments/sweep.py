@@ -26,8 +26,8 @@ from absl import flags as absl_flags
 from experiments import flags, sweeps
 from fgw_jax import distributed
 from fgw_jax.errors import check
-from fgw_jax.training import cost, protocol, results
-from fgw_jax.training.summary import Lines
+from fgw_jax.protocol import cost, results, runner
+from fgw_jax.protocol.summary import Lines
 
 _LAYOUT = ("datasets", "backbones", "augments", "tune", "num_shards", "shard", "max_folds")
 
@@ -40,14 +40,14 @@ def main(values: absl_flags.FlagValues) -> None:
         check(values.table is not None, f"table: name one of {', '.join(known)}")
         check(values.table in known, f"table: no such table; choose from {', '.join(known)}")
         overrides = sweeps.overrides(values)
-        protocol.shard([], values.num_shards, values.shard)
-        protocol.jobs([], values.max_folds)
+        runner.shard([], values.num_shards, values.shard)
+        runner.jobs([], values.max_folds)
         if values.table in sweeps.COMMANDS:
             _refuse_unused(values)
     if values.table in sweeps.COMMANDS:
         sys.exit(_command(values))
     store = results.Store(out / "results.jsonl")
-    bench = protocol.Workbench(values.data_dir, out / "checkpoints")
+    bench = runner.Workbench(values.data_dir, out / "checkpoints")
     with flags.usage_errors(values):
         (table,) = sweeps.chosen(values, [values.table])
         sweeps.check_overrides(table, overrides, named=True)
@@ -57,14 +57,14 @@ def main(values: absl_flags.FlagValues) -> None:
         plan = sweeps.plan(table, Lines(store.records()), values.tune, **overrides)
         with flags.usage_errors(values):
             bench.check(plan.runs)
-            work = protocol.jobs(plan.runs, values.max_folds)
-        part = distributed.share(protocol.shard(work, values.num_shards, values.shard))
-        todo = protocol.missing(part, store, bench)
+            work = runner.jobs(plan.runs, values.max_folds)
+        part = distributed.share(runner.shard(work, values.num_shards, values.shard))
+        todo = runner.missing(part, store, bench)
         print(cost.listing(plan.runs, todo, store, bench))
         if values.list or not any(distributed.everywhere(len(todo))):
             break
-        protocol.run(part, store, bench, workers=values.workers, progress=True)
-        protocol.exchange(part, store, bench)
+        runner.run(part, store, bench, workers=values.workers, progress=True)
+        runner.exchange(part, store, bench)
         if not plan.waiting:
             break
     if plan.waiting:

@@ -15,7 +15,7 @@ from absl import flags as absl_flags
 from experiments import flags, paper
 from fgw_jax import augment as methods
 from fgw_jax.errors import InputError, check
-from fgw_jax.training.settings import (
+from fgw_jax.protocol.settings import (
     BACKBONES,
     GRAPHORMERS,
     STARTS,
@@ -23,7 +23,7 @@ from fgw_jax.training.settings import (
     options_of,
     published_name,
 )
-from fgw_jax.training.summary import Lines, run_key
+from fgw_jax.protocol.summary import Lines, run_key
 
 NAMES = {
     "vanilla": "vanilla",

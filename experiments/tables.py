@@ -21,9 +21,9 @@ from absl import flags as absl_flags
 
 from experiments import flags, paper, sweeps
 from fgw_jax.errors import check
-from fgw_jax.training import results
-from fgw_jax.training.settings import METHOD_OPTIONS, Settings
-from fgw_jax.training.summary import Lines, Summary, paired_test
+from fgw_jax.protocol import results
+from fgw_jax.protocol.settings import METHOD_OPTIONS, Settings
+from fgw_jax.protocol.summary import Lines, Summary, paired_test
 
 
 @dataclasses.dataclass(frozen=True)

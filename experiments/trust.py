@@ -21,9 +21,9 @@ import numpy as np
 from absl import flags as absl_flags
 
 from experiments import flags, infeasibility
-from experiments.trials import checks, midpoint_checks
-from experiments.trials.checks import Check, Verdict
-from experiments.trials.rates import FAMILIES, INVARIANT, RATES, invariance_check, rate_row
+from experiments.robustness import checks, midpoint_checks
+from experiments.robustness.checks import Check, Verdict
+from experiments.robustness.rates import FAMILIES, INVARIANT, RATES, invariance_check, rate_row
 from fgw_jax import Graph, augment, datasets
 from fgw_jax.errors import check
 from fgw_jax.fgw import distances

@@ -13,8 +13,8 @@ __version__ = "0.1.0"
 
 #: rooms reachable as ``fgw_jax.<room>``
 _ROOMS = (
-    "augment", "backbones", "datasets", "distributed", "errors", "large", "plot", "structure",
-    "training",
+    "augment", "backbones", "datasets", "distributed", "errors", "large", "plot", "protocol",
+    "structure", "training",
 )  # fmt: skip
 
 #: public name -> the module that defines it
@@ -45,6 +45,7 @@ if TYPE_CHECKING:  # the same names, for type checkers and editors
     from fgw_jax import errors as errors
     from fgw_jax import large as large
     from fgw_jax import plot as plot
+    from fgw_jax import protocol as protocol
     from fgw_jax import structure as structure
     from fgw_jax import training as training
     from fgw_jax.datasets.dataset import Dataset as Dataset

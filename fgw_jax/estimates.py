@@ -85,8 +85,8 @@ def estimate(
     """Time and memory of a job on the devices of this process.
 
     Args:
-        job: ``"distances"`` or ``"mixups"``; or a :class:`fgw_jax.training.settings.Settings`, for
-            a training run with all its folds.
+        job: ``"distances"`` or ``"mixups"``; or what estimates itself, as
+            :class:`fgw_jax.protocol.settings.Settings` do: a training run with all its folds.
         sizes1: nodes of the first graphs of the pairs.
         sizes2: nodes of the second graphs.
         solver: as in :func:`fgw_jax.distance`.
@@ -100,9 +100,12 @@ def estimate(
     """
     check(num_processes >= 1, f"num_processes: must be at least 1, got {num_processes}")
     if not isinstance(job, str):
-        from fgw_jax.training import cost  # rooms to the right, only when a run is asked for
-
-        found = cost.of_run(job, data_dir)
+        check(
+            hasattr(job, "estimate"),
+            f"job: expected a name or Settings, got {type(job).__name__}; "
+            f"use one of {', '.join(_COMPILE)}, or fgw_jax.protocol.Settings",
+        )
+        found = job.estimate(data_dir)
         return dataclasses.replace(found, seconds=found.seconds / num_processes)
     if job not in _COMPILE:
         raise InputError(

@@ -6,8 +6,8 @@ import pytest
 import fgw_jax
 from fgw_jax import Reference, Relaxed, Strict, estimates
 from fgw_jax.errors import InputError
-from fgw_jax.training import cost
-from fgw_jax.training.settings import Settings
+from fgw_jax.protocol import cost
+from fgw_jax.protocol.settings import Settings
 
 
 def test_time_is_linear_in_the_pairs_and_memory_does_not_grow():

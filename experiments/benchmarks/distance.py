@@ -31,7 +31,7 @@ from absl import flags as absl_flags
 
 from experiments import flags
 from experiments.benchmarks import peers
-from experiments.trials.random_graphs import permuted
+from experiments.robustness.random_graphs import permuted
 from fgw_jax import Graph, Reference, Relaxed, Strict, datasets
 from fgw_jax.errors import DataError, check
 from fgw_jax.fgw import Schedule, lower_bounds

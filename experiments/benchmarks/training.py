@@ -30,10 +30,10 @@ from fgw_jax.backbones import nodes
 from fgw_jax.backbones.layers import linear
 from fgw_jax.datasets import Dataset
 from fgw_jax.errors import InputError, check
-from fgw_jax.training import Config, layout, step
+from fgw_jax.protocol.settings import MPNNS
+from fgw_jax.training import Config, packing, step
 from fgw_jax.training.config import Numbers
 from fgw_jax.training.folds import Folds
-from fgw_jax.training.settings import MPNNS
 from fgw_jax.training.state import initial
 
 DATASETS = ("PROTEINS", "NCI1", "IMDB-BINARY")
@@ -92,7 +92,7 @@ def products(data: Dataset, backbone: str, batch_size: int, seed: int, width: in
     train = _parts(data, seed)[0]
     model = backbones.make(backbone, data.num_classes, width)
     sizes = [graph.num_nodes for graph in model.quotients(data.graphs)]
-    plan = layout.plan(sizes, layout.even(len(train), batch_size), slots=layout.SLOTS)
+    plan = packing.plan(sizes, packing.even(len(train), batch_size), slots=packing.SLOTS)
     rng = np.random.default_rng(seed)
     draw = lambda *shape: jnp.asarray(rng.normal(size=shape), jnp.float32)  # noqa: E731
     shapes = list(zip(plan.shares, plan.sizes, strict=True))

@@ -15,7 +15,7 @@ from fgw_jax.augment.base import Augmentation
 from fgw_jax.backbones.model import Backbone
 from fgw_jax.datasets.dataset import Dataset
 from fgw_jax.errors import check
-from fgw_jax.training import layout
+from fgw_jax.training import packing
 from fgw_jax.training.config import Config
 
 
@@ -55,17 +55,17 @@ class Folds:
         sizes = [graph.num_nodes for part in self.folds[0] for graph in kept(part)]
         trained = [graph.num_nodes for graph in kept(grown[0])]
         others = [graph.num_nodes for part in (*grown, *valid, *test) for graph in kept(part)]
-        self.plan = layout.plan(
+        self.plan = packing.plan(
             sizes,
-            layout.even(len(self.folds[0][0]), self.config.batch_size),
+            packing.even(len(self.folds[0][0]), self.config.batch_size),
             extra=[n for n in others if n > max(sizes)],
             trained=trained,
             max_shapes=self.config.max_shapes,
             max_pairs=self.config.max_pairs,
-            slots=layout.SLOTS if shared else (1,),
+            slots=packing.SLOTS if shared else (1,),
         )
         parts = [(kept(data), data.soft_labels()) for data in (*grown, *valid, *test)]
-        self.pool, members = layout.build(self.plan, parts, self.model)
+        self.pool, members = packing.build(self.plan, parts, self.model)
         count = len(self.folds)
         self.train, self.valid = members[:count], members[count : 2 * count]
         self.test, self.drawn = members[2 * count :], number

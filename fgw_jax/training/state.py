@@ -13,7 +13,7 @@ from jax.flatten_util import ravel_pytree
 
 from fgw_jax.backbones.model import Backbone
 from fgw_jax.training.config import Numbers
-from fgw_jax.training.layout import Rows
+from fgw_jax.training.packing import Rows
 
 
 @jax.tree_util.register_dataclass

@@ -16,7 +16,7 @@ from fgw_jax.augment.base import Augmentation
 from fgw_jax.backbones.model import Backbone
 from fgw_jax.training import metrics
 from fgw_jax.training.config import Numbers
-from fgw_jax.training.layout import Layout, Members, Rows, in_slots, take
+from fgw_jax.training.packing import Layout, Members, Rows, in_slots, take
 from fgw_jax.training.state import State, optimizer, unravel
 
 #: most epochs of one compiled call; the curves of a call are this long

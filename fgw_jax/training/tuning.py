@@ -12,7 +12,7 @@ from fgw_jax.backbones.model import Backbone
 from fgw_jax.datasets.dataset import Dataset
 from fgw_jax.errors import check
 from fgw_jax.training.config import Config
-from fgw_jax.training.loop import fit
+from fgw_jax.training.fit import fit
 from fgw_jax.training.metrics import METRICS
 
 

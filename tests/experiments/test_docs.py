@@ -11,7 +11,7 @@ from fgw_jax.fgw import from_graphs
 
 @pytest.mark.slow
 def test_the_reference_builds_and_warnings_are_errors(python, tmp_path):
-    done = python("-m", "sphinx", "-q", "-W", "experiments/docs", tmp_path)
+    done = python("-m", "sphinx", "-q", "-W", "docs", tmp_path)
     assert done.returncode == 0, done.stderr
     page = (tmp_path / "distance.html").read_text()
     assert "fgw_jax.fgw.distances.distance" in page

@@ -7,7 +7,7 @@ from absl import flags as absl_flags
 
 from experiments import flags, run, sweep, sweeps
 from fgw_jax.errors import InputError
-from fgw_jax.training import settings
+from fgw_jax.protocol import settings
 
 ROOT = Path(__file__).resolve().parents[2]
 

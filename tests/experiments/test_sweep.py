@@ -8,8 +8,8 @@ import pytest
 
 from experiments import paper, sweeps, tables
 from fgw_jax.errors import InputError
-from fgw_jax.training.settings import Settings
-from fgw_jax.training.summary import Lines, run_key
+from fgw_jax.protocol.settings import Settings
+from fgw_jax.protocol.summary import Lines, run_key
 
 SIZES = {
     "main": 5 * 2 * (8 + 7), "noise": 2 * 3 * 6, "alpha": 2 * 4 * 4, "beta_k": 2 * 4 * 4,
@@ -202,7 +202,7 @@ def test_speed_up_is_strict_over_relaxed():
 #: a sweep over a table of our own: it joins by a row
 TINY_SWEEP = """
 from experiments import flags, sweep, sweeps
-from fgw_jax.training.settings import Settings
+from fgw_jax.protocol.settings import Settings
 
 def tiny():
     cells = [

@@ -3,7 +3,7 @@
 import pytest
 
 from experiments import infeasibility, mutants, trust
-from experiments.trials import code_changes
+from experiments.robustness import code_changes
 from fgw_jax import datasets
 
 SOURCE = '''

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from experiments import faults
-from experiments.trials import victims
+from experiments.robustness import crash_workers
 from fgw_jax import storage
 from fgw_jax.errors import DataError
 
@@ -24,9 +24,9 @@ NOBODY = 65534
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", victims.KINDS)
+@pytest.mark.parametrize("kind", crash_workers.KINDS)
 def test_a_killed_process_loses_and_tears_nothing(tmp_path, kind):
-    share = max(1, KILLS // len(victims.KINDS))
+    share = max(1, KILLS // len(crash_workers.KINDS))
     outcome = faults.kill(kind, share, 0, tmp_path)
     assert outcome.kills == share
     assert (outcome.lost, outcome.torn, outcome.left) == (0, 0, 0)
@@ -34,25 +34,25 @@ def test_a_killed_process_loses_and_tears_nothing(tmp_path, kind):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("count", [2, 8])
-@pytest.mark.parametrize("kind", victims.KINDS)
+@pytest.mark.parametrize("kind", crash_workers.KINDS)
 def test_processes_at_once_lose_and_tear_nothing(tmp_path, kind, count):
     outcome = faults.crowd(kind, count, tmp_path)
-    assert outcome.done == count * victims.SHARED
+    assert outcome.done == count * crash_workers.SHARED
     assert (outcome.lost, outcome.torn, outcome.left) == (0, 0, 0)
 
 
 def test_the_eye_for_damage_sees(tmp_path):
     """A checkpoint written in place would be found torn; a result that is not there, lost."""
-    found = victims.Outcome()
+    found = crash_workers.Outcome()
     whole = tmp_path / "state"
-    victims.checkpoints.save(whole, "owner", victims.state(3))
+    crash_workers.checkpoints.save(whole, "owner", crash_workers.state(3))
     whole.write_bytes(whole.read_bytes()[:1000])
-    victims.look("checkpoint", tmp_path, [3], found)
-    victims.look("append", tmp_path, [1, 2], found)
-    victims.look("download", tmp_path, [0], found)
-    (tmp_path / "TINY.zip").write_bytes(victims.archive()[:-1])
-    victims.look("download", tmp_path, [0], found)
-    victims.look("augment", tmp_path, [5], found)
+    crash_workers.look("checkpoint", tmp_path, [3], found)
+    crash_workers.look("append", tmp_path, [1, 2], found)
+    crash_workers.look("download", tmp_path, [0], found)
+    (tmp_path / "TINY.zip").write_bytes(crash_workers.archive()[:-1])
+    crash_workers.look("download", tmp_path, [0], found)
+    crash_workers.look("augment", tmp_path, [5], found)
     assert (found.torn, found.lost) == (2, 4)
 
 
@@ -82,10 +82,11 @@ FULL = """
 import sys
 from pathlib import Path
 from experiments import faults
-from experiments.trials import victims
+from experiments.robustness import crash_workers
 from fgw_jax.datasets import Dataset, load
 from fgw_jax.errors import DataError
-from fgw_jax.training import checkpoints, results
+from fgw_jax.protocol import results
+from fgw_jax.training import checkpoints
 folder, filler = Path(sys.argv[1]), Path(sys.argv[1]) / "filler"
 
 def until_refused(act):
@@ -98,8 +99,9 @@ def until_refused(act):
             return i
     raise SystemExit("the disk never filled")
 
-count = until_refused(lambda i: checkpoints.save(folder / "c" / "state", "me", victims.state(i)))
-found = checkpoints.load(folder / "c" / "state", "me", victims.state(0))
+state = crash_workers.state
+count = until_refused(lambda i: checkpoints.save(folder / "c" / "state", "me", state(i)))
+found = checkpoints.load(folder / "c" / "state", "me", crash_workers.state(0))
 assert (found is None) == (count == 0), count
 assert found is None or (found["weights"] == count - 1).all()
 
@@ -109,9 +111,9 @@ kept = results.Store(folder / "results.jsonl").records()
 assert len(kept) == count >= 1 and store.path.read_bytes().endswith(b"\\n")
 store.path.unlink()
 
-count = until_refused(lambda i: victims.made(i).save(folder / f"{i}.npz"))
+count = until_refused(lambda i: crash_workers.made(i).save(folder / f"{i}.npz"))
 for i in range(count):
-    assert Dataset.load(folder / f"{i}.npz").fingerprint() == victims.made(i).fingerprint()
+    assert Dataset.load(folder / f"{i}.npz").fingerprint() == crash_workers.made(i).fingerprint()
 assert not (folder / f"{count}.npz").exists()
 
 with faults.published() as server:
@@ -188,24 +190,25 @@ def test_a_binary_on_a_full_disk_ends_in_words(tmp_path):
 FORBIDDEN = """
 import os, sys, tempfile
 from pathlib import Path
-from experiments.trials import victims
+from experiments.robustness import crash_workers
 from fgw_jax.datasets import load
 from fgw_jax.errors import DataError
-from fgw_jax.training import checkpoints, results
+from fgw_jax.protocol import results
+from fgw_jax.training import checkpoints
 url, count = sys.argv[2], 0
 
 def make():
     global count
     count += 1
-    return victims.made(0)
+    return crash_workers.made(0)
 
 ACTS = (
     lambda folder: load("TINY", folder, urls=[url]),
     lambda folder: load("TINY", folder / "below", urls=[url]),
-    lambda folder: checkpoints.save(folder / "state", "me", victims.state(0)),
+    lambda folder: checkpoints.save(folder / "state", "me", crash_workers.state(0)),
     lambda folder: results.Store(folder / "results.jsonl").append({"key": "a"}),
-    lambda folder: victims.made(0).save(folder / "made.npz"),
-    lambda folder: victims.remember(folder, 0, make),
+    lambda folder: crash_workers.made(0).save(folder / "made.npz"),
+    lambda folder: crash_workers.remember(folder, 0, make),
 )
 with tempfile.TemporaryDirectory() as allowed:
     for act in ACTS:
@@ -245,7 +248,7 @@ def test_a_folder_one_may_not_write_to_is_told_before_any_work():
 def test_a_file_in_the_place_of_the_folder_is_told(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(DataError, match="cannot be written to"):
-        victims.made(0).save(tmp_path / "file" / "made.npz")
+        crash_workers.made(0).save(tmp_path / "file" / "made.npz")
     with pytest.raises(DataError, match="cannot be written to"):
-        victims.results.Store(tmp_path / "file" / "results.jsonl").append({"key": "a"})
-    assert victims.results.Store(tmp_path / "file" / "results.jsonl").records() == []
+        crash_workers.results.Store(tmp_path / "file" / "results.jsonl").append({"key": "a"})
+    assert crash_workers.results.Store(tmp_path / "file" / "results.jsonl").records() == []

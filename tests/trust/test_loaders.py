@@ -16,12 +16,12 @@ import numpy as np
 import pytest
 
 from experiments import fuzz
-from experiments.trials import spoilt_files
+from experiments.robustness import corrupted_files
 from fgw_jax.datasets import load
 from fgw_jax.errors import DataError, FgwJaxError, InputError
 
 ROOT = Path(__file__).resolve().parents[2]
-SEEDS = {seed.name: seed for seed in (spoilt_files.tiny_tu(), spoilt_files.tiny_ogb())}
+SEEDS = {seed.name: seed for seed in (corrupted_files.tiny_tu(), corrupted_files.tiny_ogb())}
 
 
 def python(*arguments, timeout=600):
@@ -38,7 +38,7 @@ def write(folder, seed, changes=()):
     for name, text in (seed.files | dict(changes)).items():
         file = folder / seed.folder / name
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(spoilt_files.packed(name, text))
+        file.write_bytes(corrupted_files.packed(name, text))
     return folder
 
 
@@ -61,7 +61,7 @@ def test_the_same_seed_spoils_the_same_way(tmp_path):
             folder = tmp_path / copy / str(i)
             folder.mkdir(parents=True)
             rng = np.random.default_rng([0, i])
-            spoilt_files.spoil(SEEDS["TINY"], rng, folder, Path("/nowhere"))
+            corrupted_files.spoil(SEEDS["TINY"], rng, folder, Path("/nowhere"))
         files = [p for p in sorted((tmp_path / copy).rglob("*.txt")) if p.is_file()]
         trees.append([(p.relative_to(tmp_path / copy), p.read_bytes()) for p in files])
     assert trees[0] == trees[1] and len(trees[0]) > 20

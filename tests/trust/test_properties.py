@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from experiments import trust
-from experiments.trials import checks, random_graphs
+from experiments.robustness import checks, random_graphs
 
 MANY = bool(os.environ.get("FGW_JAX_CASES"))
 PROFILE = settings.get_profile("many" if MANY else "few")

@@ -12,8 +12,8 @@ import pytest
 
 from fgw_jax import programs
 from fgw_jax.errors import DataError, InputError
-from fgw_jax.training import results
-from fgw_jax.training.results import Store
+from fgw_jax.protocol import results
+from fgw_jax.protocol.results import Store
 
 
 def record(key, **fields):
@@ -126,7 +126,7 @@ def test_processes_at_once_lose_tear_and_double_nothing(tmp_path, workers):
 
 WRITER = """
 import sys
-from fgw_jax.training.results import Store
+from fgw_jax.protocol.results import Store
 store = Store(sys.argv[1])
 for i in range(10**6):
     if store.append({"key": str(i), "padding": "x" * 20000}):

@@ -1,11 +1,11 @@
-"""The reference, built from the docstrings: ``python -m sphinx -W experiments/docs FOLDER``."""
+"""The reference, built from the docstrings: ``python -m sphinx -W docs FOLDER``."""
 
 import re
 import sys
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import fgw_jax
 

@@ -10,7 +10,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from experiments.trials.checks import (
+from experiments.robustness.checks import (
     MARGINALS,
     SOLVERS,
     Verdict,
@@ -18,7 +18,7 @@ from experiments.trials.checks import (
     lower_bounds,
     scales,
 )
-from experiments.trials.random_graphs import SIZE, SMALL, draw
+from experiments.robustness.random_graphs import SIZE, SMALL, draw
 from fgw_jax import Dataset, augment, decode, devices, mixup
 from fgw_jax.fgw import Status
 from fgw_jax.graphs import Batch

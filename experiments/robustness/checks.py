@@ -2,7 +2,7 @@ r"""Properties of distances that hold for every pair of graphs, as checks over b
 
 A check is a function of a seed, a number of cases and a kind of features; it returns a
 :class:`Verdict` that names what was broken and where. What a nonconvex, local solver cannot promise
-is counted by :func:`experiments.trials.rates.rates`, and no violation.
+is counted by :func:`experiments.robustness.rates.rates`, and no violation.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from experiments.trials.random_graphs import SIZE, SMALL, draw
+from experiments.robustness.random_graphs import SIZE, SMALL, draw
 from fgw_jax import Reference, Relaxed, Strict, devices, distance
 from fgw_jax.fgw import Output, Status, from_graphs, lower_bound
 from fgw_jax.graphs import Batch

@@ -16,12 +16,13 @@ from typing import Any
 
 import numpy as np
 
-from experiments.trials import spoilt_files
+from experiments.robustness import corrupted_files
 from fgw_jax import Dataset, Graph
 from fgw_jax.augment import cache
 from fgw_jax.datasets import load
 from fgw_jax.errors import FgwJaxError
-from fgw_jax.training import checkpoints, results
+from fgw_jax.protocol import results
+from fgw_jax.training import checkpoints
 
 SHARED = 12  #: pieces of work that all processes of a crowd have in common
 
@@ -166,7 +167,7 @@ def archive() -> bytes:
     """The zip that the server publishes: a dataset and 50 kB that do not pack."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as opened:
-        for name, text in spoilt_files.tiny_tu().files.items():
+        for name, text in corrupted_files.tiny_tu().files.items():
             opened.writestr(zipfile.ZipInfo(f"TINY/{name}"), text)
         opened.writestr(zipfile.ZipInfo("TINY/README"), np.random.default_rng(0).bytes(50_000))
     return buffer.getvalue()

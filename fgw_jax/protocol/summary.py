@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from fgw_jax.errors import DataError, check
-from fgw_jax.training import results
-from fgw_jax.training.settings import Settings
+from fgw_jax.protocol import results
+from fgw_jax.protocol.settings import Settings
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

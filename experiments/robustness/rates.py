@@ -10,9 +10,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from experiments.trials import checks
-from experiments.trials.checks import Verdict
-from experiments.trials.random_graphs import SIZE, Cases, Kind, permuted, random_graph
+from experiments.robustness import checks
+from experiments.robustness.checks import Verdict
+from experiments.robustness.random_graphs import SIZE, Cases, Kind, permuted, random_graph
 from fgw_jax.graphs import Batch
 
 #: What a pair goes through: FGW(G2, G1); the nodes of the first graph in another order; a permuted

@@ -18,7 +18,7 @@ from fgw_jax.backbones.model import Backbone
 from fgw_jax.datasets.dataset import Dataset
 from fgw_jax.errors import check
 from fgw_jax.inputs import check_key, float_dtype
-from fgw_jax.training import checkpoints, layout, metrics, step
+from fgw_jax.training import checkpoints, metrics, packing, step
 from fgw_jax.training.config import Config, Numbers
 from fgw_jax.training.folds import Folds, check_folds
 from fgw_jax.training.state import State, initial, unravel
@@ -139,15 +139,15 @@ def predict(
     model: Backbone, variables: dict[str, Any], data: Dataset, batch_size: int = 128
 ) -> np.ndarray:
     """Logits ``[N, C]`` of a dataset, in its order."""
-    plan = layout.plan([graph.num_nodes for graph in data.graphs], batch_size)
-    pool, (members,) = layout.build(plan, [(data.graphs, data.soft_labels())], model)
+    plan = packing.plan([graph.num_nodes for graph in data.graphs], batch_size)
+    pool, (members,) = packing.build(plan, [(data.graphs, data.soft_labels())], model)
     params = jax.flatten_util.ravel_pytree(variables["params"])[0]
     stats = variables.get("batch_stats", {})
     logits, _, real = step.predict(model, plan, params, stats, pool, members)
     return _restore_order(plan, data, np.asarray(logits)[np.asarray(real)])
 
 
-def _restore_order(plan: layout.Layout, data: Dataset, rows: np.ndarray) -> np.ndarray:
+def _restore_order(plan: packing.Layout, data: Dataset, rows: np.ndarray) -> np.ndarray:
     """Rows that come block after block, put back in the order of the dataset."""
     out = np.empty_like(rows)
     out[[graph for _, block in plan.place(data.graphs) for graph in block]] = rows
@@ -218,7 +218,7 @@ def _result(data: Folds, fold: int, state: State, curves: np.ndarray, seconds: f
     if not np.isfinite(curves[:epochs]).all():
         warnings.warn(f"training diverged in epoch {epochs}, the best before is kept; {advice}")
 
-    def tested(members: layout.Members) -> dict[str, float]:
+    def tested(members: packing.Members) -> dict[str, float]:
         logits, labels, real = step.predict(
             model, data.plan, state.best_params, state.best_stats, data.pool, members
         )

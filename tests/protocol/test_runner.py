@@ -9,8 +9,8 @@ import pytest
 from fgw_jax import Graph, datasets, programs
 from fgw_jax.datasets import Split
 from fgw_jax.errors import DataError, InputError
-from fgw_jax.training import cost, protocol, results, summary
-from fgw_jax.training.settings import Settings, expand
+from fgw_jax.protocol import cost, results, runner, summary
+from fgw_jax.protocol.settings import Settings, expand
 
 SMALL = {"num_layers": 1, "hidden": 4, "epochs": 2, "batch_size": 16, "folds": 3}
 
@@ -28,7 +28,7 @@ def data():
 
 @pytest.fixture(scope="module")
 def bench(data):
-    return protocol.Workbench(own=[data])
+    return runner.Workbench(own=[data])
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +39,7 @@ def runs():
 @pytest.fixture(scope="module")
 def undisturbed(bench, runs, tmp_path_factory):
     store = results.Store(tmp_path_factory.mktemp("whole") / "results.jsonl")
-    protocol.run(protocol.jobs(runs), store, bench)
+    runner.run(runner.jobs(runs), store, bench)
     return store
 
 
@@ -67,56 +67,56 @@ def test_a_line_says_what_ran(undisturbed, bench, runs, data):
 
 def test_stopped_and_resumed_ends_with_the_same_lines(undisturbed, bench, runs, tmp_path):
     store = results.Store(tmp_path / "results.jsonl")
-    work = protocol.jobs(runs)
-    protocol.run(work[:2], store, bench)
+    work = runner.jobs(runs)
+    runner.run(work[:2], store, bench)
     before = store.path.read_bytes()
-    protocol.run(work, results.Store(store.path), bench)
+    runner.run(work, results.Store(store.path), bench)
     assert store.path.read_bytes().startswith(before)
     assert scores(store) == scores(undisturbed)
     done = store.path.read_bytes()
-    protocol.run(work, results.Store(store.path), bench)
+    runner.run(work, results.Store(store.path), bench)
     assert store.path.read_bytes() == done
 
 
 def test_shards_in_any_order_make_the_same_lines(undisturbed, bench, runs, tmp_path):
-    work = protocol.jobs(runs)
-    parts = [protocol.shard(work, 2, i) for i in (1, 0)]
+    work = runner.jobs(runs)
+    parts = [runner.shard(work, 2, i) for i in (1, 0)]
     assert sorted(map(work.index, parts[0] + parts[1])) == list(range(len(work)))
     store = results.Store(tmp_path / "results.jsonl")
     for part in parts:
-        protocol.run(part[::-1], store, bench)
+        runner.run(part[::-1], store, bench)
     assert scores(store) == scores(undisturbed)
     for bad in ((0, 0), (2, 2), (2, -1)):
         with pytest.raises(InputError, match="shard"):
-            protocol.shard(work, *bad)
+            runner.shard(work, *bad)
 
 
 def test_first_folds_only_and_the_rest_later(bench, runs):
-    some = protocol.jobs(runs, max_folds=1)
+    some = runner.jobs(runs, max_folds=1)
     assert [job.fold for job in some] == [0, 0]
-    assert {bench.key(job) for job in some} <= {bench.key(job) for job in protocol.jobs(runs)}
+    assert {bench.key(job) for job in some} <= {bench.key(job) for job in runner.jobs(runs)}
     with pytest.raises(InputError, match="max_folds: 0"):
-        protocol.jobs(runs, max_folds=0)
+        runner.jobs(runs, max_folds=0)
 
 
 def test_a_fold_may_end_early(bench):
     fields = SMALL | {"dataset": "mine", "epochs": 150, "learning_rate": 0.3}
     whole, early = Settings(**fields), Settings(patience=2, **fields)
-    assert 100 <= bench.run(protocol.Job(early, 0))["epochs"] < 150
-    assert bench.key(protocol.Job(early, 0)) != bench.key(protocol.Job(whole, 0))
+    assert 100 <= bench.run(runner.Job(early, 0))["epochs"] < 150
+    assert bench.key(runner.Job(early, 0)) != bench.key(runner.Job(whole, 0))
 
 
 def test_label_noise_reaches_training_only(bench):
     longer = SMALL | {"epochs": 40, "learning_rate": 0.02}
-    clean = bench.run(protocol.Job(Settings(dataset="mine", **longer), 0))
-    noisy = bench.run(protocol.Job(Settings(dataset="mine", label_noise=1.0, **longer), 0))
+    clean = bench.run(runner.Job(Settings(dataset="mine", **longer), 0))
+    noisy = bench.run(runner.Job(Settings(dataset="mine", label_noise=1.0, **longer), 0))
     # Every training label is switched: what is learned is the opposite of clean validation labels.
     assert noisy["validation"] < clean["validation"]
     assert noisy["run"] != clean["run"]
-    job = protocol.Job(Settings(dataset="mine", label_noise=1.0, **longer), 0)
+    job = runner.Job(Settings(dataset="mine", label_noise=1.0, **longer), 0)
     parts, whole = (
         bench.parts(job),
-        bench.parts(protocol.Job(Settings(dataset="mine", **longer), 0)),
+        bench.parts(runner.Job(Settings(dataset="mine", **longer), 0)),
     )
     same = [(a.labels == b.labels).all() for a, b in zip(parts, whole, strict=True)]
     assert (parts[0].labels != whole[0].labels).all() and same[1:] == [True, True]
@@ -126,10 +126,10 @@ def test_scaffold_repeats_the_published_split_with_other_seeds(data):
     order = np.arange(len(data))
     split = Split(order[:20], order[20:28], order[28:])
     molecules = data.replace(name="ogbg-mine", split=split)
-    bench = protocol.Workbench(own=[molecules])
+    bench = runner.Workbench(own=[molecules])
     run = Settings(dataset="ogbg-mine", **(SMALL | {"folds": 2}))
     assert [s is split for s in bench.splits(run)] == [True, True]
-    lines = [bench.run(job) for job in protocol.jobs([run])]
+    lines = [bench.run(job) for job in runner.jobs([run])]
     assert {line["metric"] for line in lines} == {"auroc"}
     assert len({line["key"] for line in lines}) == 2
 
@@ -139,8 +139,8 @@ def test_another_split_of_ones_own_is_another_fold(data):
     keys = []
     for given in (order, order[::-1]):
         split = Split(given[:20], given[20:28], given[28:])
-        bench = protocol.Workbench(own=[data.replace(name="ogbg-mine", split=split)])
-        (job,) = protocol.jobs([Settings(dataset="ogbg-mine", **(SMALL | {"folds": 1}))])
+        bench = runner.Workbench(own=[data.replace(name="ogbg-mine", split=split)])
+        (job,) = runner.jobs([Settings(dataset="ogbg-mine", **(SMALL | {"folds": 1}))])
         keys.append(bench.key(job))
     assert keys[0] != keys[1]
 
@@ -153,12 +153,12 @@ def test_a_fold_that_fails_keeps_none_from_its_line(data, tmp_path, workers):
     rest = np.setdiff1d(order, one_class)
     bad = data.replace(name="ogbg-bad", split=Split(rest[:20], one_class, rest[20:]))
     good = data.replace(name="ogbg-good", split=Split(order[:20], order[20:28], order[28:]))
-    bench = protocol.Workbench(own=[bad, good])
+    bench = runner.Workbench(own=[bad, good])
     names = ("ogbg-bad", "ogbg-good")
     runs = [Settings(dataset=name, **(SMALL | {"folds": 2})) for name in names]
     store = results.Store(tmp_path / "results.jsonl")
     with pytest.raises(InputError, match=r"valid: no graph of class 0.*ogbg-bad.*2 of 4 folds"):
-        protocol.run(protocol.jobs(runs), store, bench, workers=workers)
+        runner.run(runner.jobs(runs), store, bench, workers=workers)
     assert [r["settings"]["dataset"] for r in store.records()] == ["ogbg-good"] * 2
 
 
@@ -169,7 +169,7 @@ def test_what_cannot_be_split_or_found_shows_before_any_work(bench, tmp_path):
         bench.check([Settings(dataset="mine", protocol="scaffold")])
     (tmp_path / "file").write_text("")
     with pytest.raises(DataError, match="data_dir"):
-        protocol.Workbench(tmp_path / "file").check([Settings(dataset="MUTAG")])
+        runner.Workbench(tmp_path / "file").check([Settings(dataset="MUTAG")])
 
 
 def test_tables_of_what_ran(undisturbed, runs):
@@ -197,7 +197,7 @@ def test_lines_of_two_copies_of_the_data_are_not_mixed(undisturbed):
 
 
 def test_the_estimate_follows_what_ran(undisturbed, bench, runs, tmp_path):
-    work = protocol.jobs(runs)
+    work = runner.jobs(runs)
     empty = results.Store(tmp_path / "none.jsonl")
     assert cost.describe([], empty, bench) == "all lines are there"
     assert cost.describe(work, empty, bench).startswith("about")
@@ -207,7 +207,7 @@ def test_the_estimate_follows_what_ran(undisturbed, bench, runs, tmp_path):
     assert 3 * min(seconds) <= at_once * known <= 6 * max(seconds) + at_once
     early = [dataclasses.replace(run, epochs=1000, patience=5) for run in runs]
     long = [dataclasses.replace(run, epochs=1000) for run in runs]
-    short, whole = (cost.estimate(protocol.jobs(x), empty, bench) for x in (early, long))
+    short, whole = (cost.estimate(runner.jobs(x), empty, bench) for x in (early, long))
     assert short.seconds < 0.2 * whole.seconds
     assert "6 folds to do" in cost.listing(runs, work, empty, bench)
     assert cost.listing(runs, [], undisturbed, bench).count("done") == 2

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from fgw_jax import Graph, backbones
 from fgw_jax.datasets import synthetic
 from fgw_jax.errors import InputError
-from fgw_jax.training import layout
+from fgw_jax.training import packing
 
 sizes_of = st.lists(st.integers(1, 90), min_size=1, max_size=120)
 
@@ -20,7 +20,7 @@ sizes_of = st.lists(st.integers(1, 90), min_size=1, max_size=120)
 @settings(max_examples=40, deadline=None)
 @given(sizes_of, st.integers(1, 40), st.integers(1, 7))
 def test_a_plan_holds_every_graph_and_about_a_batch(sizes, batch_size, max_shapes):
-    plan = layout.plan(sizes, batch_size, max_shapes=max_shapes)
+    plan = packing.plan(sizes, batch_size, max_shapes=max_shapes)
     assert len(plan.sizes) <= max_shapes
     assert max(sizes) < plan.sizes[-1] <= max(sizes) + 4
     assert plan.batch_size == min(batch_size, len(sizes))
@@ -30,7 +30,7 @@ def test_a_plan_holds_every_graph_and_about_a_batch(sizes, batch_size, max_shape
 @settings(max_examples=40, deadline=None)
 @given(sizes_of, st.integers(1, 40), st.integers(1, 7))
 def test_shared_blocks_hold_every_graph_once(sizes, batch_size, max_shapes):
-    plan = layout.plan(sizes, batch_size, max_shapes=max_shapes, slots=(2, 4))
+    plan = packing.plan(sizes, batch_size, max_shapes=max_shapes, slots=(2, 4))
     graphs = [Graph.from_edges([], n) for n in sizes]
     blocks = plan.place(graphs)
     assert len(plan.sizes) <= max_shapes
@@ -43,7 +43,10 @@ def test_shared_blocks_hold_every_graph_once(sizes, batch_size, max_shapes):
 def test_shared_blocks_leave_hardly_a_row_empty():
     sizes = np.random.default_rng(0).geometric(1 / 25, 800) + 4
     rows = lambda plan: np.dot(plan.sizes, plan.shares) / plan.batch_size  # noqa: E731
-    shared, apart = rows(layout.plan(sizes, 128, slots=layout.SLOTS)), rows(layout.plan(sizes, 128))
+    shared, apart = (
+        rows(packing.plan(sizes, 128, slots=packing.SLOTS)),
+        rows(packing.plan(sizes, 128)),
+    )
     assert shared < 1.1 * (sizes + 1).mean() < apart
 
 
@@ -51,24 +54,24 @@ def test_plans_of_folds_and_grown_sets_share_shapes():
     data = synthetic(num_graphs=100)
     sizes = [graph.num_nodes for graph in data.graphs]
     plans = [
-        layout.plan(sizes, 32),
-        layout.plan(sizes[50:] + sizes[:50], 32),
-        layout.plan(sizes, 32, extra=sizes[:20]),
+        packing.plan(sizes, 32),
+        packing.plan(sizes[50:] + sizes[:50], 32),
+        packing.plan(sizes, 32, extra=sizes[:20]),
     ]
     assert plans[0] == plans[1]
     assert {(plan.sizes, plan.shares) for plan in plans} == {(plans[0].sizes, plans[0].shares)}
-    larger = layout.plan(sizes, 32, extra=[max(sizes) + 40])
+    larger = packing.plan(sizes, 32, extra=[max(sizes) + 40])
     assert larger.sizes[-1] >= max(sizes) + 40
 
 
 def test_shares_follow_a_grown_set_only_where_steps_would_be_empty():
     rng = np.random.default_rng(0)
     sizes = rng.integers(5, 60, 300).tolist()
-    plain = layout.plan(sizes, 32)
-    assert layout.plan(sizes, 32, trained=sizes) == plain
-    assert layout.plan(sizes, 32, trained=sizes + sizes[:75]) == plain
+    plain = packing.plan(sizes, 32)
+    assert packing.plan(sizes, 32, trained=sizes) == plain
+    assert packing.plan(sizes, 32, trained=sizes + sizes[:75]) == plain
     grown = sizes + 75 * [sizes[0]]
-    followed = layout.plan(sizes, 32, trained=grown)
+    followed = packing.plan(sizes, 32, trained=grown)
     assert followed.sizes == plain.sizes and followed.shares != plain.shares
 
     def steps(plan):
@@ -77,19 +80,19 @@ def test_shares_follow_a_grown_set_only_where_steps_would_be_empty():
         return (-(-counts // np.array(plan.shares))).max()
 
     assert steps(followed) <= -(-len(grown) // 32) < steps(plain) / 1.3
-    assert layout.plan(sizes, 32, trained=grown[::-1][:370]) == followed
+    assert packing.plan(sizes, 32, trained=grown[::-1][:370]) == followed
 
 
 def test_large_graphs_come_in_smaller_batches():
-    plan = layout.plan([600] * 64 + [20] * 64, 128, max_pairs=2**22)
+    plan = packing.plan([600] * 64 + [20] * 64, 128, max_pairs=2**22)
     padded = np.array(plan.sizes)
     assert ((np.array(plan.shares) - 1) * padded**2).sum() <= 2**22
     assert plan.batch_size < 128
-    one = layout.plan([30] * 1000 + [2060], 128, slots=layout.SLOTS)
+    one = packing.plan([30] * 1000 + [2060], 128, slots=packing.SLOTS)
     assert one.batch_size == 128  # a step of one graph each would not make the large one smaller
     assert one.rows[-1] <= 4 < one.rows[0]  # nor are blocks of its size to spare
     with pytest.raises(InputError, match="batch_size: 0"):
-        layout.plan([5], 0)
+        packing.plan([5], 0)
 
 
 MODEL = backbones.make("vgin", 2, hidden=4, num_layers=1)
@@ -99,10 +102,10 @@ MODEL = backbones.make("vgin", 2, hidden=4, num_layers=1)
 def test_an_epoch_takes_every_graph_of_a_set_once(slots):
     graphs = [Graph.from_edges([(0, n - 1)], n, np.full((n, 1), n)) for n in range(2, 42)]
     labels = np.eye(40, dtype=np.float32)
-    plan = layout.plan(range(2, 42), 8, max_shapes=3, slots=(slots,))
+    plan = packing.plan(range(2, 42), 8, max_shapes=3, slots=(slots,))
     kept = graphs if slots == 1 else MODEL.quotients(graphs)
     sets = [(kept[:30], labels[:30]), (kept[20:], labels[20:])]
-    pool, (first, second) = layout.build(plan, sets, MODEL)
+    pool, (first, second) = packing.build(plan, sets, MODEL)
     assert sum(int(rows.filled.sum()) for rows in pool) >= 40
 
     @jax.jit
@@ -111,8 +114,8 @@ def test_an_epoch_takes_every_graph_of_a_set_once(slots):
         steps = members.num_steps(plan)
 
         def body(step, seen):
-            rows, _ = layout.take(pool, members, plan, step, steps)
-            labels, real = layout.in_slots(rows)
+            rows, _ = packing.take(pool, members, plan, step, steps)
+            labels, real = packing.in_slots(rows)
             # The rows a virtual node is joined to tell the size of its graph.
             joined = [
                 jnp.take_along_axis(r.extras.blocks.sum(2), r.extras.virtual, 1) for r in rows
@@ -145,12 +148,12 @@ def test_no_step_is_without_a_graph(sizes, batch_size):
     graphs = [Graph.from_edges([(i, i + 1) for i in range(n - 1)], n) for n in sizes]
     kept = MODEL.quotients(graphs)
     nodes = [graph.num_nodes for graph in kept]
-    plan = layout.plan(nodes, batch_size, slots=layout.SLOTS, max_pairs=2**14)
+    plan = packing.plan(nodes, batch_size, slots=packing.SLOTS, max_pairs=2**14)
     labels = np.eye(2, dtype=np.float32)[np.zeros(len(kept), int)]
-    pool, (members,) = layout.build(plan, [(kept, labels)], MODEL)
+    pool, (members,) = packing.build(plan, [(kept, labels)], MODEL)
     steps = int(members.num_steps(plan))
     taken = [
-        int(layout.in_slots(layout.take(pool, members, plan, step, steps)[0])[1].sum())
+        int(packing.in_slots(packing.take(pool, members, plan, step, steps)[0])[1].sum())
         for step in range(steps)
     ]
     assert min(taken) >= 1 and sum(taken) == len(sizes)
@@ -160,9 +163,9 @@ def test_rare_large_graphs_come_at_any_step():
     """Moments of a batch norm weigh late steps more: none may be the place of large graphs."""
     sizes = [8] * 90 + [60] * 3
     graphs = [Graph.from_edges([(0, 1)], n) for n in sizes]
-    plan = layout.plan(sizes, 10)
+    plan = packing.plan(sizes, 10)
     labels = np.eye(2, dtype=np.float32)[np.zeros(len(sizes), int)]
-    pool, (members,) = layout.build(plan, [(graphs, labels)], MODEL)
+    pool, (members,) = packing.build(plan, [(graphs, labels)], MODEL)
     steps = int(members.num_steps(plan))
 
     @jax.jit
@@ -170,7 +173,7 @@ def test_rare_large_graphs_come_at_any_step():
         shuffled = members.shuffled(key)
         return jnp.stack(
             [
-                layout.take(pool, shuffled, plan, step, steps)[0][-1].filled.sum()
+                packing.take(pool, shuffled, plan, step, steps)[0][-1].filled.sum()
                 for step in range(steps)
             ]
         )
@@ -187,8 +190,8 @@ def test_draws_whose_largest_graphs_differ_share_few_plans():
     rng = np.random.default_rng(0)
     sizes = rng.integers(5, 60, 200).tolist()
     draws = [rng.integers(60, 130, rng.integers(0, 6)).tolist() for _ in range(40)]
-    for slots in ((1,), layout.SLOTS):
-        plans = [layout.plan(sizes, 32, extra=extra, slots=slots) for extra in draws]
+    for slots in ((1,), packing.SLOTS):
+        plans = [packing.plan(sizes, 32, extra=extra, slots=slots) for extra in draws]
         assert 2 <= len(set(plans)) <= 4
         for plan, extra in zip(plans, draws, strict=True):
             assert plan.sizes[-1] > max(extra, default=0)
@@ -196,19 +199,19 @@ def test_draws_whose_largest_graphs_differ_share_few_plans():
 
 def test_graphs_in_several_sets_take_one_block():
     data = synthetic(num_graphs=20)
-    plan = layout.plan([graph.num_nodes for graph in data.graphs], 8)
+    plan = packing.plan([graph.num_nodes for graph in data.graphs], 8)
     everything = (data.graphs, data.soft_labels())
-    pool, members = layout.build(plan, [everything, everything], MODEL)
+    pool, members = packing.build(plan, [everything, everything], MODEL)
     assert sum(int(rows.filled.sum()) for rows in pool) == 20
     other = (data.graphs, 1 - data.soft_labels())
-    pool, _ = layout.build(plan, [everything, other], MODEL)
+    pool, _ = packing.build(plan, [everything, other], MODEL)
     assert sum(int(rows.filled.sum()) for rows in pool) == 40
     assert dataclasses.is_dataclass(members[0])
 
 
 def test_a_set_may_hold_a_graph_many_times():
     data = synthetic(num_graphs=20)
-    plan = layout.plan([graph.num_nodes for graph in data.graphs], 8)
+    plan = packing.plan([graph.num_nodes for graph in data.graphs], 8)
     often = data[np.repeat(np.arange(20), 10)]
-    _, (members,) = layout.build(plan, [(often.graphs, often.soft_labels())], MODEL)
+    _, (members,) = packing.build(plan, [(often.graphs, often.soft_labels())], MODEL)
     assert sum(map(int, members.counts)) == 200

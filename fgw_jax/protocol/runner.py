@@ -21,10 +21,10 @@ import jax
 from fgw_jax import backbones, datasets, devices, distributed, programs, streaming
 from fgw_jax.datasets import Dataset, Split, corrupt_labels, splits
 from fgw_jax.errors import FgwJaxError, InputError, check
-from fgw_jax.training import results
-from fgw_jax.training.loop import fit
-from fgw_jax.training.settings import Settings
-from fgw_jax.training.summary import run_key
+from fgw_jax.protocol import results
+from fgw_jax.protocol.settings import Settings
+from fgw_jax.protocol.summary import run_key
+from fgw_jax.training.fit import fit
 
 Item = TypeVar("Item")
 

@@ -17,10 +17,10 @@ import numpy as np
 from fgw_jax.augment import FGWMixup
 from fgw_jax.datasets import Dataset
 from fgw_jax.estimates import Estimate, duration, random_pairs, slowness
-from fgw_jax.training import results
+from fgw_jax.protocol import results
+from fgw_jax.protocol.runner import Job, Workbench, jobs
+from fgw_jax.protocol.settings import GRAPHORMERS, Settings
 from fgw_jax.training.config import Config
-from fgw_jax.training.protocol import Job, Workbench, jobs
-from fgw_jax.training.settings import GRAPHORMERS, Settings
 
 #: Seconds on two quiet cores; :func:`fgw_jax.estimates.slowness` scales them.
 _COMPILE = {"mpnn": 10.0, "graphormer": 25.0}

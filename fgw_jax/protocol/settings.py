@@ -17,6 +17,7 @@ from fgw_jax import augment as methods
 from fgw_jax.augment.base import Augmentation
 from fgw_jax.datasets.splits import PROTOCOLS as SPLITS
 from fgw_jax.errors import InputError, check
+from fgw_jax.estimates import Estimate
 from fgw_jax.midpoint import Median
 from fgw_jax.training.config import Config
 
@@ -198,6 +199,12 @@ class Settings:
         if "step_size" in fields:
             fields["solver"] = Relaxed(step_size=fields.pop("step_size"))
         return methods.make(self.augment, **fields)
+
+    def estimate(self, data_dir: str | None = None) -> Estimate:
+        """Time and memory of all folds; ``data_dir`` is the folder of datasets."""
+        from fgw_jax.protocol import cost  # which imports this module
+
+        return cost.of_run(self, data_dir)
 
 
 def expand(augment: Sequence[str], **fields: Any) -> list[Settings]:

@@ -8,8 +8,8 @@ from fgw_jax import augment, backbones
 from fgw_jax.augment import FGWMixup
 from fgw_jax.errors import InputError
 from fgw_jax.midpoint import Median
-from fgw_jax.training.settings import BACKBONES, HEADS, Settings, expand, options_of, users_of
-from fgw_jax.training.summary import run_key
+from fgw_jax.protocol.settings import BACKBONES, HEADS, Settings, expand, options_of, users_of
+from fgw_jax.protocol.summary import run_key
 
 
 @pytest.mark.parametrize(
