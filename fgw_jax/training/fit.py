@@ -72,8 +72,10 @@ def fit(
     """Train ``model``, keep its best epoch on ``valid``, test that once.
 
     The training set is prepared by ``augment`` (once, or every ``refresh_every`` epochs) and put
-    on the device with the others; epochs are then single compiled calls. Sets of like sizes share
-    one program: the second fold, and the second method, compile nothing.
+    on the device with the validation set; epochs are then single compiled calls. Runs whose
+    training and validation graphs together have the same sizes (all folds of a held-out test set,
+    all methods on a fold) share one program. The test set has no influence on training, not even by
+    its sizes: with and without it the same key gives the same parameters.
 
     Args:
       model: a backbone.
@@ -218,20 +220,19 @@ def _result(data: Folds, fold: int, state: State, curves: np.ndarray, seconds: f
     if not np.isfinite(curves[:epochs]).all():
         warnings.warn(f"training diverged in epoch {epochs}, the best before is kept; {advice}")
 
-    def tested(members: packing.Members) -> dict[str, float]:
+    def tested(plan: packing.Layout, pool: Any, members: packing.Members) -> dict[str, float]:
         logits, labels, real = step.predict(
-            model, data.plan, state.best_params, state.best_stats, data.pool, members
+            model, plan, state.best_params, state.best_stats, pool, members
         )
         keep = np.asarray(real)
         return metrics.summary(np.asarray(logits)[keep], np.asarray(labels)[keep])
 
-    has_test = data.folds[fold][2] is not None
-    before = sum(part[2] is not None for part in data.folds[:fold])
+    test = data.folds[fold][2]
     return Result(
         params=unravel(model, data.pool, state.best_params),
         batch_stats=state.best_stats,
-        test=tested(data.test[before]) if has_test else None,
-        valid=tested(data.valid[fold]),
+        test=None if test is None else tested(*data.apart(test)),
+        valid=tested(data.plan, data.pool, data.valid[fold]),
         curves={
             name: curves[:epochs, i].copy()
             for i, name in enumerate(("train_loss", "valid_loss", "valid_score"))

@@ -46,15 +46,13 @@ class Folds:
         ]
         self.augment_seconds += time.perf_counter() - start
         valid = [fold[1] for fold in self.folds]
-        test = [fold[2] for fold in self.folds if fold[2] is not None]
-        shared = self.model.packs and not self.augment.per_step
-        kept = _kept([*grown, *valid, *test, *self.folds[0]], self.model if shared else None)
-        # Planned by the originals of a fold, test set included: only their sizes are used, and
-        # every fold of a dataset comes to the same plan. Other graphs only need room, unless there
-        # are so many of a size that the shares must follow them.
-        sizes = [graph.num_nodes for part in self.folds[0] for graph in kept(part)]
+        kept = _kept([*grown, *valid, self.folds[0][0]], self.model if self.shared else None)
+        # Planned from the original training and validation graphs of a fold. The test set has no
+        # part in it: block sizes decide which graphs share a step, and so what is learned. Other
+        # graphs only need room, unless there are so many of a size that the shares must follow.
+        sizes = [graph.num_nodes for part in self.folds[0][:2] for graph in kept(part)]
         trained = [graph.num_nodes for graph in kept(grown[0])]
-        others = [graph.num_nodes for part in (*grown, *valid, *test) for graph in kept(part)]
+        others = [graph.num_nodes for part in (*grown, *valid) for graph in kept(part)]
         self.plan = packing.plan(
             sizes,
             packing.even(len(self.folds[0][0]), self.config.batch_size),
@@ -62,13 +60,40 @@ class Folds:
             trained=trained,
             max_shapes=self.config.max_shapes,
             max_pairs=self.config.max_pairs,
-            slots=packing.SLOTS if shared else (1,),
+            slots=packing.SLOTS if self.shared else (1,),
         )
-        parts = [(kept(data), data.soft_labels()) for data in (*grown, *valid, *test)]
+        parts = [(kept(data), data.soft_labels()) for data in (*grown, *valid)]
         self.pool, members = packing.build(self.plan, parts, self.model)
         count = len(self.folds)
-        self.train, self.valid = members[:count], members[count : 2 * count]
-        self.test, self.drawn = members[2 * count :], number
+        self.train, self.valid, self.drawn = members[:count], members[count:], number
+
+    @property
+    def shared(self) -> bool:
+        """Whether several graphs may share a block."""
+        return self.model.packs and not self.augment.per_step
+
+    def apart(
+        self, data: Dataset
+    ) -> tuple[packing.Layout, tuple[packing.Rows, ...], packing.Members]:
+        """Plan, pool and members of a set that takes no part in training.
+
+        Blocks are those of training where they are large enough, so that a model compiles for few
+        shapes, and planned for these graphs alone where they are not.
+        """
+        graphs = _kept([data], self.model if self.shared else None)(data)
+        sizes = [graph.num_nodes for graph in graphs]
+        if max(sizes) < self.plan.sizes[-1]:
+            plan = dataclasses.replace(self.plan, rows=(0,) * len(self.plan.sizes))
+        else:
+            plan = packing.plan(
+                sizes,
+                self.plan.batch_size,
+                max_shapes=self.config.max_shapes,
+                max_pairs=self.config.max_pairs,
+                slots=packing.SLOTS if self.shared else (1,),
+            )
+        pool, (members,) = packing.build(plan, [(graphs, data.soft_labels())], self.model)
+        return plan, pool, members
 
     def sets(self, many: bool) -> tuple[Any, Any]:
         """Training and validation members: of the only fold, or of all of them stacked."""

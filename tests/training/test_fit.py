@@ -95,6 +95,27 @@ def test_the_test_set_takes_no_part():
     assert turned.test["accuracy"] == pytest.approx(1 - vanilla().test["accuracy"])
 
 
+@pytest.mark.parametrize("largest", [8, 11, 40])
+@pytest.mark.parametrize("name", ["vgcn", "graphormer"])
+def test_neither_does_its_size(name, largest):
+    """No test set, one of any sizes, one with a graph larger than all others: the same bits."""
+    train, valid, test = folds()[0]
+    network = backbones.make(name, 2, hidden=8, num_layers=1)
+    graphs = [g for g in test.graphs if g.num_nodes <= largest]
+    if largest > 11:
+        ring = [(i, (i + 1) % largest) for i in range(largest)]
+        graphs.append(Graph.from_edges(ring, largest, np.eye(2)[np.zeros(largest, int)]))
+    other = Dataset(graphs, np.arange(len(graphs)) % 2)
+    config = dataclasses.replace(CONFIG, epochs=2, max_shapes=3)
+    fit = functools.partial(training.fit, network, train, valid, config=config, key=KEY)
+    without, with_test = fit(), fit(other)
+    assert_equal(without, with_test)
+    assert without.valid == with_test.valid and without.test is None
+    logits = training.predict(network, with_test.variables, other)
+    accuracy = training.metrics.accuracy(logits, other.soft_labels())
+    assert accuracy == pytest.approx(with_test.test["accuracy"])
+
+
 def test_folds_methods_and_numbers_share_one_program():
     vanilla()
     before = step.run._cache_size()
