@@ -11,14 +11,14 @@ import pytest
 from fgw_jax import structure as structures
 from fgw_jax.errors import InputError
 from fgw_jax.graphs import Batch, Graph, check_list
+from tests import helpers
 
 TRIANGLE_WITH_TAIL = [(0, 1), (1, 2), (2, 0), (2, 3)]
 FIELDS = [field.name for field in dataclasses.fields(Graph)]
 
 
-def random_graph(rng, size, width=3, density=0.4, **options):
-    upper = np.triu(rng.random((size, size)) < density, 1) * rng.random((size, size))
-    return Graph.from_adjacency(upper + upper.T, rng.normal(size=(size, width)), **options)
+def random_graph(rng, size, **options):
+    return helpers.random_graph(rng, size, weighted=True, **options)
 
 
 def assert_equal(one, other):
@@ -216,7 +216,7 @@ def test_stack_shares_the_adjacency_when_it_is_the_structure(rng):
 
 
 def test_lists_are_checked(rng):
-    graph, wide = random_graph(rng, 3), random_graph(rng, 3, width=4)
+    graph, wide = random_graph(rng, 3), random_graph(rng, 3, d=4)
     with pytest.raises(InputError, match="graphs: the list is empty"):
         Batch.stack([])
     with pytest.raises(InputError, match=r"graphs: feature widths differ \(\[3, 4\]\)"):

@@ -7,19 +7,13 @@ import pytest
 
 from fgw_jax import Graph, mixup, plot
 from fgw_jax.errors import InputError
-
-
-def random_graph(rng, n, colours=4):
-    upper = np.triu(rng.uniform(size=(n, n)) < 0.3, 1)
-    return Graph.from_adjacency(
-        (upper | upper.T).astype(float), np.eye(colours)[rng.integers(colours, size=n)]
-    )
+from tests.helpers import labelled_graph
 
 
 @pytest.fixture(scope="module")
 def sources():
     rng = np.random.default_rng(0)
-    return random_graph(rng, 9), random_graph(rng, 12)
+    return labelled_graph(rng, 9), labelled_graph(rng, 12)
 
 
 def test_midpoint_figure_shows_both_sources_and_the_midpoint(sources):

@@ -5,25 +5,22 @@ import numpy as np
 import pytest
 
 from fgw_jax import Dataset, Graph, augment
+from tests.helpers import permuted
 
 NAMES = ["smixup", "geomix"]
 
 
-def labelled_graph(rng, n=6):
+def distinct_graph(rng, n=6):
     """A connected graph whose features tell its nodes apart."""
     upper = np.triu(rng.random((n, n)) < 0.4, 1)
     upper[np.arange(n - 1), np.arange(1, n)] = True
     return Graph.from_adjacency(upper | upper.T, 3.0 * np.eye(n))
 
 
-def shuffled(graph, order):
-    return Graph.from_adjacency(graph.adjacency[np.ix_(order, order)], graph.features[order])
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_two_copies_of_a_graph_mix_to_a_third_however_their_nodes_are_stored(name, rng):
-    graph = labelled_graph(rng)
-    copies = [shuffled(graph, rng.permutation(6)) for _ in range(6)]
+    graph = distinct_graph(rng)
+    copies = [permuted(graph, rng.permutation(6)) for _ in range(6)]
     data = Dataset(copies, [0, 1] * 3)
     out = augment.make(name, ratio=1.0, beta_k=5.0, alpha=0.5)(jax.random.key(0), data)
     for made in out.graphs[6:]:
@@ -35,7 +32,7 @@ def test_two_copies_of_a_graph_mix_to_a_third_however_their_nodes_are_stored(nam
 @pytest.mark.parametrize("name", NAMES)
 def test_at_the_end_of_the_segment_the_heavier_parent_comes_back(name, rng):
     method = augment.make(name)
-    heavy, light = labelled_graph(rng, 6), labelled_graph(rng, 6)
+    heavy, light = distinct_graph(rng, 6), distinct_graph(rng, 6)
     plan = rng.random((6, 6)).astype(np.float32)
     structure, features = method.mix(heavy, light, plan / plan.sum(), 1.0)
     if name == "smixup":
@@ -47,7 +44,7 @@ def test_at_the_end_of_the_segment_the_heavier_parent_comes_back(name, rng):
 
 
 def test_nodes_are_those_of_the_heavier_or_of_the_larger_parent(rng):
-    small, large = labelled_graph(rng, 4), labelled_graph(rng, 8)
+    small, large = distinct_graph(rng, 4), distinct_graph(rng, 8)
     wide = [
         Graph.from_adjacency(g.adjacency, np.pad(g.features, [(0, 0), (0, 8 - g.num_nodes)]))
         for g in (small, large)
@@ -61,7 +58,7 @@ def test_nodes_are_those_of_the_heavier_or_of_the_larger_parent(rng):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_made_graphs_have_about_the_mixed_density_of_their_parents(name, rng):
-    graphs = [labelled_graph(rng, 8) for _ in range(8)]
+    graphs = [distinct_graph(rng, 8) for _ in range(8)]
     data = Dataset(graphs, [0, 1] * 4)
     out = augment.make(name, ratio=2.0, beta_k=1.0)(jax.random.key(0), data)
     density = np.array([g.density for g in data.graphs])
@@ -75,7 +72,7 @@ def test_made_graphs_have_about_the_mixed_density_of_their_parents(name, rng):
 def test_distances_decode_to_edges_where_they_are_small(name, rng):
     graphs = [
         Graph.from_adjacency(g.adjacency, g.features, structure="shortest_path")
-        for g in (labelled_graph(rng) for _ in range(4))
+        for g in (distinct_graph(rng) for _ in range(4))
     ]
     data = Dataset(graphs, [0, 1] * 2)
     out = augment.make(name, ratio=1.0)(jax.random.key(0), data)

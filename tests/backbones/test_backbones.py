@@ -10,6 +10,7 @@ import pytest
 
 from fgw_jax import Batch, Graph, backbones, conversions
 from fgw_jax.errors import InputError
+from tests.helpers import permuted, random_graph
 
 NAMES = list(backbones.BACKBONES)
 TOLERANCE = {"rtol": 1e-5, "atol": 1e-5}
@@ -17,11 +18,7 @@ SIZE = 12  # of most batches here: four graphs padded alike are one compiled pro
 
 
 def random_graphs(rng, sizes=(5, 9, 1, 12), width=3, weighted=True):
-    graphs = []
-    for n in sizes:
-        upper = np.triu((rng.random((n, n)) < 0.4) * (rng.random((n, n)) if weighted else 1), 1)
-        graphs.append(Graph.from_adjacency(upper + upper.T, rng.normal(size=(n, width))))
-    return graphs
+    return [random_graph(rng, n, width, weighted=weighted) for n in sizes]
 
 
 def build(name, **options):
@@ -62,7 +59,7 @@ def test_batch_order_and_company_change_nothing(backbone, rng):
 def test_node_order_changes_nothing(backbone, rng):
     graph = random_graphs(rng, sizes=(12,))[0]
     order = rng.permutation(12)
-    turned = Graph.from_adjacency(graph.adjacency[np.ix_(order, order)], graph.features[order])
+    turned = permuted(graph, order)
     logits = backbone.logits(Batch.stack([graph, turned, graph, turned], SIZE))
     np.testing.assert_allclose(logits[0], logits[1], **TOLERANCE)
 

@@ -5,16 +5,13 @@ import jraph
 import numpy as np
 import pytest
 
-from fgw_jax import Batch, Graph, backbones
+from fgw_jax import Batch, backbones
 from fgw_jax.errors import InputError
+from tests.helpers import random_graph
 
 
 def graphs_of(rng):
-    out = []
-    for n in (6, 1, 9):
-        upper = np.triu((rng.random((n, n)) < 0.5) * rng.random((n, n)), 1)
-        out.append(Graph.from_adjacency(upper + upper.T, rng.normal(size=(n, 3))))
-    return out
+    return [random_graph(rng, n, p=0.5, weighted=True) for n in (6, 1, 9)]
 
 
 def model_of(name, batch):

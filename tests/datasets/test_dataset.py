@@ -6,18 +6,13 @@ import pytest
 from fgw_jax import Graph
 from fgw_jax.datasets import Dataset, Origin, Split
 from fgw_jax.errors import DataError, InputError
+from tests.helpers import random_graph
 
 FIELDS = ("structure", "features", "weights", "adjacency", "mask")
 
 
 def _graphs(rng, sizes=(1, 4, 3, 6), width=2):
-    graphs = []
-    for n in sizes:
-        a = np.triu(rng.random((n, n)) < 0.5, 1).astype(float)
-        graphs.append(
-            Graph.from_adjacency(a + a.T, rng.normal(size=(n, width)), structure="shortest_path")
-        )
-    return graphs
+    return [random_graph(rng, n, width, 0.5, structure="shortest_path") for n in sizes]
 
 
 @pytest.fixture

@@ -4,9 +4,9 @@ import numpy as np
 import ot
 import pytest
 
-import fgw_jax
 from fgw_jax import Relaxed
 from fgw_jax.fgw import from_graphs
+from tests.helpers import random_graph
 
 
 @pytest.mark.slow
@@ -20,11 +20,7 @@ def test_the_reference_builds_and_warnings_are_errors(python, tmp_path):
 
 @pytest.mark.usefixtures("x64")
 def test_the_literal_solver_takes_the_steps_of_bapg(rng):
-    def graph(n):
-        upper = np.triu(rng.random((n, n)) < 0.5, 1)
-        return fgw_jax.Graph.from_adjacency(upper | upper.T, rng.normal(size=(n, 2)))
-
-    first, second = graph(5), graph(7)
+    first, second = (random_graph(rng, n, 2, 0.5) for n in (5, 7))
     problem = from_graphs(first, second, 0.7)
     solver = Relaxed(step_size=2.0, schedule=None, plan="last")
     state = solver.init(problem)

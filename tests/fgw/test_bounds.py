@@ -10,14 +10,10 @@ import pytest
 from fgw_jax import Graph, Strict, distances
 from fgw_jax.fgw import bounds, lower_bound, lower_bounds
 from fgw_jax.fgw.problem import from_graphs
+from tests.helpers import labelled_graph
 
 
-def labelled_graph(rng, n, p=0.4):
-    upper = np.triu(rng.uniform(size=(n, n)) < p, 1)
-    return Graph.from_adjacency((upper | upper.T).astype(float), np.eye(3)[rng.integers(0, 3, n)])
-
-
-def generic_graph(rng, n, measure):
+def signed_graph(rng, n, measure):
     matrix = rng.normal(size=(n, n))
     weights = "uniform" if measure == "uniform" else rng.uniform(0.2, 1.0, n)
     return Graph.from_adjacency(
@@ -38,7 +34,7 @@ def test_below_every_permutation_and_every_mixture_of_two(rng, alpha, q):
     pairs = np.array(list(itertools.combinations_with_replacement(range(24), 2)))
     plans = (0.5 * vertices[pairs[:, 0]] + 0.5 * vertices[pairs[:, 1]]).astype(np.float32)
     for _ in range(5):
-        g1, g2 = labelled_graph(rng, 4), labelled_graph(rng, 4)
+        g1, g2 = labelled_graph(rng, 4, 0.4), labelled_graph(rng, 4, 0.4)
         problem = from_graphs(g1, g2, alpha, q)
         least = float(jax.vmap(problem.value)(plans).min())
         assert -1e-7 <= bound(problem) <= least + 1e-6
@@ -49,7 +45,7 @@ def test_below_every_permutation_and_every_mixture_of_two(rng, alpha, q):
 @pytest.mark.parametrize("measure", ["uniform", "generic"])
 @pytest.mark.parametrize("q", [1, 2])
 def test_row_distances_are_those_of_measures_on_the_line(rng, x64, measure, q):
-    g1, g2 = generic_graph(rng, 6, measure), generic_graph(rng, 5, measure)
+    g1, g2 = signed_graph(rng, 6, measure), signed_graph(rng, 5, measure)
     problem = from_graphs(g1.pad(8), g2.pad(8), 0.5, q)
     omega = np.asarray(bounds.row_distances(problem))[:6, :5]
     expected = np.array(
@@ -81,12 +77,14 @@ def test_below_the_best_of_many_starts_and_close_enough_to_say_something(rng):
 
 
 def test_zero_for_a_graph_and_itself(rng):
-    graph = labelled_graph(rng, 9)
+    graph = labelled_graph(rng, 9, 0.4)
     assert lower_bound(graph, graph) == 0.0
 
 
 def test_bound_under_vmap_is_that_of_each_pair(rng):
-    problems = [from_graphs(labelled_graph(rng, 7), labelled_graph(rng, 6), 0.9) for _ in range(3)]
+    problems = [
+        from_graphs(labelled_graph(rng, 7, 0.4), labelled_graph(rng, 6, 0.4), 0.9) for _ in range(3)
+    ]
     stacked = jax.tree.map(lambda *x: np.stack(x), *problems)
     together = jax.jit(jax.vmap(bounds.lower_bound))(stacked)
     alone = jax.jit(bounds.lower_bound)
@@ -94,7 +92,7 @@ def test_bound_under_vmap_is_that_of_each_pair(rng):
 
 
 def test_gap_of_a_stationary_plan_is_zero_and_of_others_positive(rng):
-    graph = labelled_graph(rng, 10)
+    graph = labelled_graph(rng, 10, 0.4)
     problem = from_graphs(graph, graph, 0.5)
     identity = np.eye(10, dtype=np.float32) / 10
     assert bounds.frank_wolfe_gap(problem, problem.product) > 1e-3

@@ -8,6 +8,7 @@ from fgw_jax import Graph, Reference, Relaxed, Strict, distance, distances
 from fgw_jax.errors import InputError
 from fgw_jax.fgw import Schedule, checks, lower_bounds
 from fgw_jax.graphs import Batch
+from tests.helpers import permuted
 
 EDGE = Graph.from_edges([(0, 1)], 2)
 
@@ -102,7 +103,7 @@ def test_a_matrix_of_costs_fits_its_pair_and_belongs_to_one():
 def test_a_permutation_of_any_type_is_a_start(kind, rng):
     path = Graph.from_edges([(0, 1), (1, 2), (2, 3)], 4, rng.normal(size=(4, 2)))
     order = np.array([2, 0, 3, 1])
-    other = Graph.from_adjacency(path.adjacency[np.ix_(order, order)], path.features[order])
+    other = permuted(path, order)
     found = distance(path, other, init=np.eye(4)[order].T.astype(kind))
     assert float(found.value) == pytest.approx(0.0, abs=1e-6)
 

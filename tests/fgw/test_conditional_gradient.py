@@ -6,18 +6,14 @@ import numpy as np
 import ot
 import pytest
 
-from fgw_jax import Graph, Strict, distance, distances
+from fgw_jax import Strict, distance, distances
 from fgw_jax.fgw import bounds, conditional_gradient
 from fgw_jax.fgw.problem import from_graphs
 from fgw_jax.fgw.projections import safe_log
 from fgw_jax.fgw.strict import spread_free
+from tests.helpers import labelled_graph
 
 CG = Strict(method="cg")
-
-
-def labelled_graph(rng, n, p=0.25):
-    upper = np.triu(rng.uniform(size=(n, n)) < p, 1)
-    return Graph.from_adjacency((upper | upper.T).astype(float), np.eye(3)[rng.integers(0, 3, n)])
 
 
 @pytest.fixture(scope="module")

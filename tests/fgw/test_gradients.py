@@ -9,26 +9,21 @@ import numpy as np
 import pytest
 
 import fgw_jax
-from fgw_jax import Graph, Strict, distance
+from fgw_jax import Strict, distance
+from tests.helpers import generic_graph
 
 SOLVER = Strict(method="cg", rtol=0.0, atol=0.0, max_steps=64)
 #: Of the differences. Plans hold whole units of 1e-9 of mass, which a finer step by weights sees.
 STEP = {"weights": 1e-3}
 
 
-def generic_graph(rng, n):
-    matrix = rng.uniform(0, 1, (n, n))
-    return Graph.from_adjacency(
-        matrix + matrix.T,
-        rng.normal(size=(n, 2)),
-        measure=rng.uniform(0.5, 1.5, n),
-        structure=matrix + matrix.T,
-    )
+def weighted_graph(rng, n):
+    return generic_graph(rng, n, 2, diagonal=True, measure=rng.uniform(0.5, 1.5, n))
 
 
 @pytest.fixture
 def pair(rng, x64):
-    return generic_graph(rng, 6), generic_graph(rng, 5)
+    return weighted_graph(rng, 6), weighted_graph(rng, 5)
 
 
 def value(g1, g2, alpha, init):
@@ -130,7 +125,7 @@ def test_the_plan_has_no_derivative(pair):
 
 def test_descent_on_a_midpoint_reaches_the_objective_of_the_barycenter(rng, x64):
     """Features and structure by gradient steps through ``distance``, from one of the graphs."""
-    first, second = generic_graph(rng, 6), generic_graph(rng, 6)
+    first, second = weighted_graph(rng, 6), weighted_graph(rng, 6)
     lam, alpha = 0.4, 0.7
     reference = fgw_jax.mixup(first, second, lam, alpha=alpha)
 
@@ -154,7 +149,7 @@ def test_descent_on_a_midpoint_reaches_the_objective_of_the_barycenter(rng, x64)
 
 
 def test_derivatives_outside_of_jit_compile_once(rng):
-    one, two = generic_graph(rng, 4), generic_graph(rng, 3)
+    one, two = weighted_graph(rng, 4), weighted_graph(rng, 3)
     solver = Strict(method="mirror")
 
     def slope(x):

@@ -4,16 +4,12 @@ import jax
 import numpy as np
 import pytest
 
-from fgw_jax import Graph, Strict
+from fgw_jax import Strict
 from fgw_jax.fgw import conditional_gradient
 from fgw_jax.fgw.polish import best_exchange, descend, polish
 from fgw_jax.fgw.problem import from_graphs
 from fgw_jax.fgw.projections import safe_log
-
-
-def labelled_graph(rng, n, p=0.25):
-    upper = np.triu(rng.uniform(size=(n, n)) < p, 1)
-    return Graph.from_adjacency((upper | upper.T).astype(float), np.eye(3)[rng.integers(0, 3, n)])
+from tests.helpers import generic_graph, labelled_graph
 
 
 @pytest.fixture(scope="module")
@@ -51,14 +47,9 @@ def test_mirror_plans_become_better_and_sharper(problems, plans, polished):
 
 def test_change_of_an_exchange_is_what_it_says(rng):
     """On weighted structures, where every exchange bends the objective."""
-
-    def graph(n):
-        upper = np.triu(rng.uniform(size=(n, n)), 1)
-        return Graph.from_adjacency(upper + upper.T, rng.normal(size=(n, 2)))
-
     exchange = jax.jit(best_exchange)
     for n, m in ((6, 6), (5, 6), (6, 4)):
-        problem = from_graphs(graph(n).pad(6), graph(m).pad(6), 0.95)
+        problem = from_graphs(generic_graph(rng, n).pad(6), generic_graph(rng, m).pad(6), 0.95)
         state = conditional_gradient.init(problem, safe_log(problem.product))
         plan, change = exchange(problem, state)
         np.testing.assert_allclose(

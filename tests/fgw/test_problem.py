@@ -9,14 +9,11 @@ import pytest
 from fgw_jax import Graph
 from fgw_jax.errors import InputError
 from fgw_jax.fgw.problem import feature_costs, from_graphs
+from tests.helpers import generic_graph
 
 
-def random_graph(rng, n, d=3):
-    weights = rng.uniform(0.2, 1.0, n)
-    matrix = rng.uniform(0, 2, (n, n))
-    return Graph.from_adjacency(
-        matrix + matrix.T, rng.normal(size=(n, d)), measure=weights, structure=matrix + matrix.T
-    )
+def weighted_graph(rng, n):
+    return generic_graph(rng, n, diagonal=True, measure=rng.uniform(0.2, 1.0, n))
 
 
 def fourfold_sum(g1, g2, plan, alpha, q):
@@ -31,7 +28,7 @@ def fourfold_sum(g1, g2, plan, alpha, q):
 @pytest.mark.parametrize("alpha", [0.0, 0.3, 1.0])
 @pytest.mark.parametrize("feasible", [True, False])
 def test_value_is_the_fourfold_sum(rng, x64, q, alpha, feasible):
-    g1, g2 = random_graph(rng, 5), random_graph(rng, 4)
+    g1, g2 = weighted_graph(rng, 5), weighted_graph(rng, 4)
     plan = np.outer(g1.weights, g2.weights)
     if not feasible:
         plan = plan * rng.uniform(0.5, 1.5, plan.shape)
@@ -49,7 +46,7 @@ def test_value_is_the_fourfold_sum(rng, x64, q, alpha, feasible):
 
 
 def test_value_is_function_plus_constant_on_feasible_plans(rng, x64):
-    g1, g2 = random_graph(rng, 6), random_graph(rng, 5)
+    g1, g2 = weighted_graph(rng, 6), weighted_graph(rng, 5)
     problem = from_graphs(g1, g2, 0.7)
     plan = problem.product
     np.testing.assert_allclose(
@@ -58,7 +55,7 @@ def test_value_is_function_plus_constant_on_feasible_plans(rng, x64):
 
 
 def test_gradient_is_that_of_the_fgw_function(rng, x64):
-    g1, g2 = random_graph(rng, 6), random_graph(rng, 5)
+    g1, g2 = weighted_graph(rng, 6), weighted_graph(rng, 5)
     problem = from_graphs(g1, g2, 0.7)
     plan = jnp.asarray(rng.uniform(size=(6, 5)))
     np.testing.assert_allclose(
@@ -67,7 +64,7 @@ def test_gradient_is_that_of_the_fgw_function(rng, x64):
 
 
 def test_value_agrees_with_pot_at_pots_plan(rng, x64):
-    g1, g2 = random_graph(rng, 8), random_graph(rng, 6)
+    g1, g2 = weighted_graph(rng, 8), weighted_graph(rng, 6)
     problem = from_graphs(g1, g2, 0.5)
     plan, log = ot.gromov.fused_gromov_wasserstein(
         np.asarray(problem.cost),
@@ -90,7 +87,7 @@ def test_costs_keep_their_digits_when_features_are_large(rng):
 
 
 def test_feature_costs_by_name_and_by_matrix(rng):
-    g1, g2 = random_graph(rng, 4), random_graph(rng, 3)
+    g1, g2 = weighted_graph(rng, 4), weighted_graph(rng, 3)
     squared = np.asarray(feature_costs(g1, g2))
     np.testing.assert_allclose(feature_costs(g1, g2, "euclidean") ** 2, squared, rtol=1e-5)
     given = rng.uniform(size=(4, 3))
@@ -102,7 +99,7 @@ def test_feature_costs_by_name_and_by_matrix(rng):
 
 
 def test_padding_costs_nothing(rng):
-    g1, g2 = random_graph(rng, 4), random_graph(rng, 3)
+    g1, g2 = weighted_graph(rng, 4), weighted_graph(rng, 3)
     plain, padded = from_graphs(g1, g2, 0.5), from_graphs(g1.pad(7), g2.pad(8), 0.5)
     plan = np.pad(np.asarray(plain.product), [(0, 3), (0, 5)])
     np.testing.assert_allclose(padded.value(plan), plain.value(plain.product), rtol=1e-6)
@@ -112,7 +109,7 @@ def test_padding_costs_nothing(rng):
 @pytest.mark.parametrize("q", [1, 2])
 def test_gradient_is_the_slope_of_the_value_along_feasible_directions(rng, x64, q):
     # Terms constant along rows or columns are left out: they vanish between feasible plans.
-    problem = from_graphs(random_graph(rng, 6), random_graph(rng, 5), 0.7, q)
+    problem = from_graphs(weighted_graph(rng, 6), weighted_graph(rng, 5), 0.7, q)
     direction = rng.normal(size=(6, 5))
     direction = direction - direction.mean(0) - direction.mean(1)[:, None] + direction.mean()
     _, slope = jax.jvp(problem.value, (problem.product,), (jnp.asarray(direction),))

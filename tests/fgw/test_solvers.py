@@ -10,6 +10,7 @@ import fgw_jax
 from fgw_jax import Batch, Graph, Reference, Relaxed, Strict, distance, distances
 from fgw_jax.errors import InputError
 from fgw_jax.fgw.iteration import ADVICE, Status
+from tests.helpers import permuted, random_graph
 
 LITERAL = Relaxed(step_size=1.0, schedule=None, plan="last")
 
@@ -23,11 +24,6 @@ SOLVERS = {
 }
 every_solver = pytest.mark.parametrize("name", SOLVERS)
 feasible_solver = pytest.mark.parametrize("name", [n for n, (_, f) in SOLVERS.items() if f])
-
-
-def random_graph(rng, n, d=3, p=0.4):
-    upper = np.triu(rng.uniform(size=(n, n)) < p, 1)
-    return Graph.from_adjacency((upper | upper.T).astype(float), rng.normal(size=(n, d)))
 
 
 @pytest.fixture(scope="module")
@@ -105,11 +101,10 @@ def test_padding_and_neighbours_change_nothing(name, pair):
 def test_permuting_a_graph_permutes_its_plan(name, pair):
     solver = SOLVERS[name][0]
     order = np.random.default_rng(3).permutation(8)
-    g = pair[0]
-    moved = Graph.from_adjacency(g.adjacency[np.ix_(order, order)], g.features[order])
-    plain, permuted = distance(*pair, solver=solver), distance(moved, pair[1], solver=solver)
-    np.testing.assert_allclose(permuted.value, plain.value, atol=1e-5)
-    np.testing.assert_allclose(permuted.plan, np.asarray(plain.plan)[order], atol=1e-4)
+    moved = permuted(pair[0], order)
+    plain, turned = distance(*pair, solver=solver), distance(moved, pair[1], solver=solver)
+    np.testing.assert_allclose(turned.value, plain.value, atol=1e-5)
+    np.testing.assert_allclose(turned.plan, np.asarray(plain.plan)[order], atol=1e-4)
 
 
 @every_solver
@@ -217,8 +212,7 @@ def test_q_one_is_a_metric_on_permuted_copies():
     rng = np.random.default_rng(7)
     g = random_graph(rng, 6)
     order = rng.permutation(6)
-    copy = Graph.from_adjacency(g.adjacency[np.ix_(order, order)], g.features[order])
-    out = distance(g, copy, q=1, feature_cost="euclidean")
+    out = distance(g, permuted(g, order), q=1, feature_cost="euclidean")
     assert abs(float(out.value)) <= 1e-3
 
 

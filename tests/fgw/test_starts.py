@@ -7,6 +7,7 @@ import pytest
 from fgw_jax import Graph, Strict, distance, distances
 from fgw_jax.fgw import starts
 from fgw_jax.fgw.problem import from_graphs
+from tests.helpers import labelled_graph, permuted
 
 # Compiled whole: operation by operation they take twenty times as long.
 portfolio = jax.jit(starts.portfolio, static_argnames="count")
@@ -14,9 +15,8 @@ signature_cost, tie_breaker = jax.jit(starts.signature_cost), jax.jit(starts.tie
 log_start = jax.jit(starts.log_start)
 
 
-def labelled_graph(rng, n, p=0.2):
-    upper = np.triu(rng.uniform(size=(n, n)) < p, 1)
-    return Graph.from_adjacency((upper | upper.T).astype(float), np.eye(4)[rng.integers(0, 4, n)])
+def few_labels(rng, n):
+    return labelled_graph(rng, n, 0.2, labels=4)
 
 
 def molecule_like(rng, n):
@@ -26,15 +26,12 @@ def molecule_like(rng, n):
     return Graph.from_edges(edges, n, np.eye(3)[rng.choice(3, n, p=[0.7, 0.2, 0.1])])
 
 
-def permuted(rng, graph):
-    order = rng.permutation(graph.num_nodes)
-    return Graph.from_adjacency(
-        np.asarray(graph.adjacency)[np.ix_(order, order)], np.asarray(graph.features)[order]
-    )
+def shuffled(rng, graph):
+    return permuted(graph, rng.permutation(graph.num_nodes))
 
 
 def test_portfolio_holds_the_default_start_first(rng):
-    problem = from_graphs(labelled_graph(rng, 9), labelled_graph(rng, 7), 0.95)
+    problem = from_graphs(few_labels(rng, 9), few_labels(rng, 7), 0.95)
     logs = portfolio(problem, 5, 0.1)
     assert logs.shape == (5, 9, 7)
     np.testing.assert_allclose(logs[0], log_start(problem, None, 0.1), atol=1e-6)
@@ -44,7 +41,7 @@ def test_portfolio_holds_the_default_start_first(rng):
 
 
 def test_default_start_of_unequal_weights_is_near_their_product(rng):
-    graphs = [labelled_graph(rng, n) for n in (9, 7)]
+    graphs = [few_labels(rng, n) for n in (9, 7)]
     heavy = [
         Graph.from_adjacency(g.adjacency, g.features, measure=rng.uniform(0.1, 1, g.num_nodes))
         for g in graphs
@@ -58,7 +55,7 @@ def test_default_start_of_unequal_weights_is_near_their_product(rng):
 
 
 def test_ties_are_broken_by_ranks_with_noise_of_unit_variance(rng):
-    g1, g2 = labelled_graph(rng, 30), labelled_graph(rng, 40)
+    g1, g2 = few_labels(rng, 30), few_labels(rng, 40)
     problem = from_graphs(g1, g2, 0.95)
     ranks = starts._ranks(problem.structure1, problem.cost @ problem.weights2, problem.weights1)
     np.testing.assert_array_equal(np.sort(ranks), np.arange(30))
@@ -70,19 +67,16 @@ def test_ties_are_broken_by_ranks_with_noise_of_unit_variance(rng):
 
 
 def test_portfolio_is_the_same_under_padding(rng):
-    g1, g2 = labelled_graph(rng, 9), labelled_graph(rng, 7)
+    g1, g2 = few_labels(rng, 9), few_labels(rng, 7)
     plain = portfolio(from_graphs(g1, g2, 0.95), 4, 0.1)
     padded = portfolio(from_graphs(g1.pad(12), g2.pad(12), 0.95), 4, 0.1)
     np.testing.assert_allclose(padded[:, :9, :7], plain, rtol=1e-4, atol=1e-4)
 
 
 def test_signatures_agree_on_isomorphic_nodes(rng):
-    graph = labelled_graph(rng, 12)
+    graph = few_labels(rng, 12)
     order = rng.permutation(12)
-    other = Graph.from_adjacency(
-        np.asarray(graph.adjacency)[np.ix_(order, order)], np.asarray(graph.features)[order]
-    )
-    cost = signature_cost(from_graphs(graph, other, 0.95))
+    cost = signature_cost(from_graphs(graph, permuted(graph, order), 0.95))
     np.testing.assert_allclose(np.asarray(cost)[order, np.arange(12)], 0.0, atol=1e-4)
     assert np.median(cost) > 0.1
 
@@ -95,8 +89,8 @@ def test_signatures_of_edgeless_and_featureless_graphs_are_finite():
 
 
 def test_more_starts_are_never_worse(rng):
-    first = [labelled_graph(rng, n) for n in rng.integers(8, 13, 10)]
-    second = [labelled_graph(rng, n) for n in rng.integers(8, 13, 10)]
+    first = [few_labels(rng, n) for n in rng.integers(8, 13, 10)]
+    second = [few_labels(rng, n) for n in rng.integers(8, 13, 10)]
     one = distances(first, second, solver=Strict(method="cg"), max_shapes=1)
     four = distances(first, second, solver=Strict(method="cg", starts=4), max_shapes=1)
     assert (four.value <= one.value + 1e-6).all()
@@ -106,7 +100,7 @@ def test_more_starts_are_never_worse(rng):
 
 def test_permuted_copies_are_found(rng):
     first = [molecule_like(rng, n) for n in rng.integers(12, 25, 20)]
-    second = [permuted(rng, g) for g in first]
+    second = [shuffled(rng, g) for g in first]
     out = distances(first, second, solver=Strict(method="cg", starts=8), max_shapes=1)
     assert (out.value <= 1e-5).mean() >= 0.95
 
@@ -117,13 +111,13 @@ def test_permuted_molecules_are_found(rng, datasets_dir, name):
 
     graphs = fgw_jax.datasets.load(name, data_dir=datasets_dir).graphs
     first = [graphs[i] for i in rng.choice(len(graphs), 100, replace=False)]
-    second = [permuted(rng, g) for g in first]
+    second = [shuffled(rng, g) for g in first]
     out = distances(first, second, solver=Strict(method="cg", starts=8), max_shapes=2)
     assert (out.value <= 1e-5).sum() >= 95
 
 
 def test_starts_under_jit_and_vmap(rng):
-    problems = [from_graphs(labelled_graph(rng, 7), labelled_graph(rng, 6), 0.9) for _ in range(3)]
+    problems = [from_graphs(few_labels(rng, 7), few_labels(rng, 6), 0.9) for _ in range(3)]
     stacked = jax.tree.map(lambda *x: np.stack(x), *problems)
     solver = Strict(method="cg", starts=3)
     together = jax.jit(jax.vmap(solver.solve))(stacked)

@@ -10,6 +10,7 @@ from fgw_jax import Graph, Relaxed, Strict, mixup, mixups
 from fgw_jax.errors import InputError
 from fgw_jax.fgw.iteration import Status
 from fgw_jax.midpoint.mixups import blocks
+from tests.helpers import random_graph
 
 KEY = jax.random.key(0)
 SETTINGS = {
@@ -20,11 +21,6 @@ SETTINGS = {
 }
 every_setting = pytest.mark.parametrize("name", SETTINGS)
 geodesic = pytest.mark.parametrize("name", ["strict", "relaxed"])
-
-
-def random_graph(rng, n, d=3, p=0.4):
-    upper = np.triu(rng.uniform(size=(n, n)) < p, 1)
-    return Graph.from_adjacency((upper | upper.T).astype(float), rng.normal(size=(n, d)))
 
 
 @pytest.fixture(scope="module")

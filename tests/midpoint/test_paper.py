@@ -4,9 +4,10 @@ import jax
 import numpy as np
 import pytest
 
-from fgw_jax import Graph, Relaxed, Strict, mixup
+from fgw_jax import Relaxed, Strict, mixup
 from fgw_jax.midpoint import barycenter
 from fgw_jax.midpoint.objective import problem_of
+from tests.helpers import generic_graph
 
 ALPHA, LAM = 0.7, 0.4
 STEPS, SWEEPS = 20, 10
@@ -16,11 +17,6 @@ SOLVERS = {
         step_size=1.0, schedule=None, plan="last", max_steps=STEPS, check_every=STEPS
     ),
 }
-
-
-def generic_graph(rng, n):
-    upper = np.triu(rng.uniform(0, 1, (n, n)), 1)
-    return Graph.from_adjacency(upper + upper.T, rng.normal(size=(n, 2)), structure=upper + upper.T)
 
 
 def gradient(a, b, cost, plan):
@@ -76,7 +72,7 @@ def objective(a, b, cost, plan):
 @pytest.mark.parametrize("name", SOLVERS)
 def test_first_ten_outer_steps_follow_the_paper(name, x64):
     rng = np.random.default_rng(3)
-    graphs = generic_graph(rng, 7), generic_graph(rng, 6)
+    graphs = generic_graph(rng, 7, 2), generic_graph(rng, 6, 2)
     key = jax.random.key(5)
     mid = mixup(*graphs, LAM, alpha=ALPHA, solver=SOLVERS[name], start="random", key=key)
     size, ratios = mid.graph.num_nodes, (LAM, 1 - LAM)

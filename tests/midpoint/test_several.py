@@ -5,20 +5,17 @@ import numpy as np
 import ot
 import pytest
 
-from fgw_jax import Graph, Relaxed
+from fgw_jax import Relaxed
 from fgw_jax.errors import InputError
 from fgw_jax.midpoint import barycenter, mean
+from tests.helpers import random_graph
 
 ALPHA = 0.8
 
 
 @pytest.fixture
 def graphs(rng):
-    out = []
-    for n in (6, 7, 8):
-        upper = np.triu(rng.uniform(size=(n, n)) < 0.5, 1)
-        out.append(Graph.from_adjacency((upper | upper.T).astype(float), rng.normal(size=(n, 2))))
-    return out
+    return [random_graph(rng, n, 2, 0.5) for n in (6, 7, 8)]
 
 
 def test_three_graphs_no_worse_than_pot(graphs):
