@@ -19,6 +19,7 @@ from fgw_jax import programs
 from fgw_jax import structure as structures
 from fgw_jax.errors import InputError, check
 from fgw_jax.inputs import (
+    check_whole,
     concrete,
     edge_pairs,
     float_dtype,
@@ -127,10 +128,6 @@ class Graph:
         >>> Graph.from_edges([(0, 1), (1, 0), (1, 2)], 3).adjacency.sum()
         np.float32(4.0)
         """
-        check(
-            num_nodes >= 1,
-            f"num_nodes: a graph needs at least one node, got {num_nodes}; drop empty graphs",
-        )
         pairs = edge_pairs(edges, num_nodes)
         values = np.ones(len(pairs), float_dtype())
         if edge_weights is not None:
@@ -168,6 +165,7 @@ class Graph:
 
     def pad(self, size: int) -> Graph:
         """Append masked nodes of weight zero up to ``size`` nodes (of a batch: to every graph)."""
+        check_whole("size", size)
         extra = size - self.mask.shape[-1]
         check(
             extra >= 0,
@@ -267,6 +265,7 @@ class Batch(Graph):
         check_list("graphs", graphs)
         largest = max(g.mask.shape[-1] for g in graphs)
         n = largest if size is None else size
+        check_whole("size", n)
         check(
             n >= largest,
             f"size: the largest graph has {largest} nodes, got size={size}; "

@@ -25,11 +25,32 @@ def concrete(x: Any) -> bool:
     return not isinstance(x, jax.core.Tracer)
 
 
-def check_key(key: Any) -> None:
-    """Refuse what is not a random key, typed or raw."""
+def check_key(key: Any, *, several: bool = False) -> None:
+    """Refuse what is not a random key.
+
+    Args:
+      key: a typed key (``jax.random.key``) or a raw one (``jax.random.PRNGKey``), traced or not.
+      several: also accept an array of keys.
+
+    Raises:
+      InputError: for anything else, numbers in arrays included.
+    """
+    remedy = "pass jax.random.key(0)"
     check(
         isinstance(key, jax.Array | np.ndarray),
-        f"key: expected a random key, got {type(key).__name__}; pass jax.random.key(0)",
+        f"key: expected a random key, got {type(key).__name__}; {remedy}",
+    )
+    typed = jax.dtypes.issubdtype(key.dtype, jax.dtypes.prng_key)
+    raw = jax.eval_shape(lambda: jax.random.key_data(jax.random.key(0)))
+    check(
+        typed or (key.dtype == raw.dtype and key.shape[-1:] == raw.shape),
+        f"key: expected a random key, got numbers of type {key.dtype} and shape {key.shape}; "
+        f"{remedy}",
+    )
+    extra = key.ndim if typed else key.ndim - 1
+    check(
+        extra == 0 or (several and extra == 1),
+        f"key: expected one key, got an array of shape {key.shape}; {remedy}",
     )
 
 
@@ -72,12 +93,19 @@ def symmetric(name: str, values: ArrayLike) -> Any:
     check(array.shape[0] > 0, f"{name}: the graph has no node; drop empty graphs")
     if concrete(array) and not np.array_equal(array, array.T):
         check(
-            bool(np.allclose(array, array.T, rtol=1e-5, atol=1e-6)),
+            nearly_equal(array, array.T),
             f"{name}: not symmetric; graphs are undirected here: pass (M + M.T) / 2 or "
             "np.maximum(M, M.T)",
         )
-        array = (array + array.T) / 2
+        array = array / 2 + array.T / 2  # halved first: the sum of two huge entries overflows
     return array
+
+
+def nearly_equal(array: np.ndarray, other: np.ndarray) -> bool:
+    """Whether arrays differ by rounding only, relative to their own largest entry."""
+    largest = np.abs(array).max(initial=0)
+    with np.errstate(over="ignore"):
+        return bool(np.allclose(array, other, rtol=1e-5, atol=1e-6 * largest))
 
 
 def without_diagonal(adjacency: Any) -> Any:
@@ -92,7 +120,7 @@ def without_diagonal(adjacency: Any) -> Any:
 
 
 def node_weights(values: ArrayLike, n: int) -> Any:
-    """Non-negative weights ``[n]``, normalised to sum to one."""
+    """Non-negative weights ``[n]``, normalized to sum to one."""
     weights = floats("measure", values)
     check(
         weights.shape == (n,),
@@ -100,16 +128,32 @@ def node_weights(values: ArrayLike, n: int) -> Any:
     )
     if concrete(weights):
         check(bool((weights >= 0).all()), "measure: negative weights; pass weights >= 0")
-        check(weights.sum() > 0, "measure: weights sum to zero; give at least one node weight")
+        check(bool(weights.any()), "measure: weights sum to zero; give at least one node weight")
         if abs(weights.sum(dtype=np.float64) - 1) < 1e-6:
             return weights  # dividing by a sum that is one but for rounding would only add rounding
-        return weights / weights.sum()
+    weights = weights * safe_scale(weights)
     total = weights.sum()
+    if concrete(total):
+        return weights / total
     return weights / jax.numpy.where(total > 0, total, 1)
+
+
+def safe_scale(values: Any, axis: int | None = None) -> Any:
+    """A power of two by which huge or tiny ``values`` are multiplied before they are summed.
+
+    Their sum then neither overflows nor underflows. It is 1 for all others, which keep their bits.
+    """
+    xp = np if isinstance(values, np.ndarray) else jax.numpy
+    size = xp.abs(values).max(axis=axis, keepdims=axis is not None, initial=0)
+    half = 2.0 ** (np.finfo(values.dtype).maxexp // 2)
+    scale = xp.where(size > half, 1 / half, xp.where(size < 1 / half, half, 1.0))
+    return scale.astype(values.dtype)
 
 
 def edge_pairs(edges: ArrayLike, num_nodes: int) -> np.ndarray:
     """Edges ``[m, 2]`` between nodes numbered from 0."""
+    check_whole("num_nodes", num_nodes, least=0)
+    check(num_nodes >= 1, "num_nodes: a graph needs at least one node, got 0; drop empty graphs")
     try:
         pairs = np.asarray(edges)
     except ValueError as error:

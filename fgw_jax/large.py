@@ -75,7 +75,7 @@ class SparseGraph:
             "adjacency: has entries that are not finite; remove or replace them",
         )
         check(
-            abs(matrix - matrix.T).max() <= 1e-6,
+            abs(matrix - matrix.T).max() <= 1e-6 * abs(matrix).max(),
             "adjacency: is not symmetric; pass (adjacency + adjacency.T) / 2",
         )
         matrix = matrix - scipy.sparse.diags_array(matrix.diagonal(), dtype=matrix.dtype)

@@ -18,6 +18,7 @@ import scipy.sparse.csgraph
 from jax.typing import ArrayLike
 
 from fgw_jax.errors import InputError, check
+from fgw_jax.inputs import safe_scale
 
 
 def shortest_path(
@@ -49,38 +50,41 @@ def resistance(
 ) -> Any:
     """Resistance distance ``L+_ii + L+_jj - 2 L+_ij`` within each component, ``[n, n]``.
 
-    Entries of the adjacency are conductances (for 0/1 edges, unit resistors) and must not be
-    negative. Pairs in different components get ``unreachable``, by default one more than the
-    largest finite resistance of the graph.
+    Entries of the adjacency are conductances (for 0/1 edges, unit resistors), of any range, and
+    must not be negative. Pairs in different components get ``unreachable``, by default one more
+    than the largest finite resistance of the graph.
 
     >>> resistance(np.array([[0, 1, 1], [1, 0, 1], [1, 1, 0]]))[0] * 3
     array([0., 2., 2.], dtype=float32)
     """
     xp, adjacency, real = _prepare(adjacency, mask)
     dtype = adjacency.dtype
-    both = real[:, None] & real[None, :]
+    adjacency = xp.where(real[:, None] & real[None, :], adjacency, 0)
     if xp is np:
-        adjacency = np.where(both, adjacency, 0).astype(np.float64)
         check(
             bool((adjacency >= 0).all()),
             "adjacency: resistance takes weights as conductances and found a negative one; "
             "use structure='shortest_path', or weights >= 0",
         )
+        adjacency = adjacency.astype(np.float64)
         component = scipy.sparse.csgraph.connected_components(adjacency != 0, directed=False)[1]
         together = component[:, None] == component[None, :]
     else:
-        adjacency = jnp.where(both, adjacency, 0)
         together = _reachable(adjacency != 0)
-    laplacian = xp.diag(adjacency.sum(-1)) - adjacency
-    # The averaging matrix of each component fills the kernel of L, so that an inverse stands in
-    # for the pseudo-inverse; it cancels in the differences below. Padding: its own component.
-    averaging = together / together.sum(-1, keepdims=True)
-    inverse = xp.linalg.inv(laplacian + averaging)
-    diagonal = xp.diagonal(inverse)
-    ohms = diagonal[:, None] + diagonal[None, :] - inverse - inverse.T
-    ohms = xp.where(together, xp.maximum(ohms, 0), xp.inf).astype(dtype)
-    ohms = xp.where(xp.eye(len(ohms), dtype=bool), 0, ohms)
-    return _fill_unreachable(xp, ohms, real, unreachable)
+    unit = safe_scale(adjacency)
+    with np.errstate(over="ignore"):  # what the type cannot hold is refused
+        ohms = (_eliminate if xp is np else _eliminate_traced)(adjacency * unit) * unit
+        ohms = ohms.astype(dtype)
+    check(
+        xp is jnp or bool(np.isfinite(ohms[together]).all()),
+        f"adjacency: resistances of conductances this small are not finite in {dtype}; scale the "
+        "weights up",
+    )
+    return _fill_unreachable(xp, xp.where(together, ohms, xp.inf), real, unreachable)
+
+
+#: Beyond this exponent the rounding of eigenvalues (2e-16 of it) shows in the heat kernel.
+HEAT_LIMIT = 1e9
 
 
 def adjacency_structure(adjacency: ArrayLike, mask: ArrayLike | None = None) -> Any:
@@ -93,8 +97,9 @@ def normalized_adjacency(adjacency: ArrayLike, mask: ArrayLike | None = None) ->
     """``d_i^(-1/2) A_ij d_j^(-1/2)`` with ``d`` the degrees; rows of isolated nodes stay zero."""
     xp, adjacency, real = _prepare(adjacency, mask)
     adjacency = adjacency * (real[:, None] & real[None, :])
-    degree = xp.abs(adjacency).sum(-1)
-    scale = xp.where(degree > 0, 1 / xp.sqrt(xp.where(degree > 0, degree, 1)), 0)
+    unit = safe_scale(adjacency, axis=-1)
+    degree = xp.abs(adjacency * unit).sum(-1)
+    scale = xp.where(degree > 0, xp.sqrt(unit[:, 0]) / xp.sqrt(xp.where(degree > 0, degree, 1)), 0)
     return (scale[:, None] * adjacency * scale[None, :]).astype(adjacency.dtype)
 
 
@@ -102,11 +107,23 @@ def heat(adjacency: ArrayLike, mask: ArrayLike | None = None, *, time: float = 1
     """Heat kernel ``exp(-time L)`` of the graph Laplacian, large for nodes that are close."""
     xp, adjacency, real = _prepare(adjacency, mask)
     both = real[:, None] & real[None, :]
+    dtype = adjacency.dtype
     adjacency = adjacency * both
-    values, vectors = xp.linalg.eigh(xp.diag(adjacency.sum(-1)) - adjacency)
-    with np.errstate(over="ignore", invalid="ignore"):  # of negative weights: infinite, and told
+    if xp is np:
+        adjacency = adjacency.astype(np.float64)
+    with np.errstate(over="ignore"):
+        laplacian = xp.diag(adjacency.sum(-1)) - adjacency
+    if xp is np:
+        largest = float(np.abs(laplacian).max())
+        check(
+            abs(time) * largest <= HEAT_LIMIT,
+            f"adjacency: degrees up to {largest:.3g} are too large for the heat kernel, whose "
+            "exponent rounding would decide; scale the weights down",
+        )
+    values, vectors = xp.linalg.eigh(laplacian)
+    with np.errstate(over="ignore", invalid="ignore"):  # infinite for negative weights: refused
         kernel = (vectors * xp.exp(-time * values)) @ vectors.T
-    return ((kernel + kernel.T) / 2 * both).astype(adjacency.dtype)
+        return ((kernel + kernel.T) / 2 * both).astype(dtype)
 
 
 def uniform(adjacency: ArrayLike, mask: ArrayLike | None = None) -> Any:
@@ -118,7 +135,8 @@ def uniform(adjacency: ArrayLike, mask: ArrayLike | None = None) -> Any:
 def degree(adjacency: ArrayLike, mask: ArrayLike | None = None) -> Any:
     """Weights in proportion to (weighted) degree; uniform on a graph without edges."""
     xp, adjacency, real = _prepare(adjacency, mask)
-    degrees = xp.abs(adjacency * (real[:, None] & real[None, :])).sum(-1)
+    adjacency = adjacency * (real[:, None] & real[None, :])
+    degrees = xp.abs(adjacency * safe_scale(adjacency)).sum(-1)
     total = degrees.sum()
     fallback = real / xp.maximum(real.sum(), 1)
     return xp.where(total > 0, degrees / xp.where(total > 0, total, 1), fallback).astype(
@@ -196,6 +214,63 @@ def _reachable(edges: jax.Array) -> jax.Array:
     for _ in range(math.ceil(math.log2(max(n, 2)))):
         reach = jnp.minimum(reach @ reach, 1)
     return reach > 0
+
+
+def _eliminate(conductances: np.ndarray) -> np.ndarray:
+    r"""Resistance distances for conductances of any range, ``[n, n]``.
+
+    Nodes are eliminated one by one: removing node k, whose conductances :math:`c_j` sum to c, adds
+    :math:`c_i c_j / c` between its neighbors (star-mesh transform) and keeps all resistances
+    between the others. Put back in reverse order, with :math:`p = c_j / c`,
+
+    .. math::  R_{ki} = 1/c + \sum_j p_j R_{ji} - \tfrac12 \sum_{jl} p_j p_l R_{jl}.
+
+    Nothing is subtracted but the last term, which is at most the number of neighbors times 1/c,
+    so that digits are not lost however small one conductance is beside another. Entries between
+    components are meaningless.
+    """
+    n = len(conductances)
+    rest = conductances.copy()
+    shares, totals = np.zeros((n, n)), np.zeros(n)
+    for k in range(n - 1, 0, -1):
+        row = rest[k, :k]
+        totals[k] = row.sum()
+        if totals[k] > 0:
+            shares[k, :k] = row / totals[k]
+            rest[:k, :k] += shares[k, :k, None] * row[None, :]
+    ohms = np.zeros((n, n))
+    for k in range(1, n):
+        if totals[k] > 0:
+            p = shares[k, :k]
+            onward = p @ ohms[:k, :k]
+            ohms[k, :k] = ohms[:k, k] = 1 / totals[k] + onward - (onward @ p) / 2
+    return ohms
+
+
+def _eliminate_traced(conductances: jax.Array) -> jax.Array:
+    """:func:`_eliminate` under jit."""
+    n = len(conductances)
+    nodes = jnp.arange(n)
+
+    def remove(step: Any, state: Any) -> Any:
+        rest, shares, inverses = state
+        k = n - 1 - step
+        row = jnp.where(nodes < k, rest[k], 0)
+        total = row.sum()
+        inverse = jnp.where(total > 0, 1 / jnp.where(total > 0, total, 1), 0)
+        share = row * inverse
+        rest = rest + share[:, None] * row[None, :]
+        return rest, shares.at[k].set(share), inverses.at[k].set(inverse)
+
+    def put_back(k: Any, ohms: jax.Array) -> jax.Array:
+        onward = shares[k] @ ohms
+        new = jnp.where(nodes < k, inverses[k] + onward - (onward @ shares[k]) / 2, 0)
+        new = jnp.where(inverses[k] > 0, new, 0)
+        return ohms.at[k].set(new).at[:, k].set(new)
+
+    start = (conductances, jnp.zeros_like(conductances), jnp.zeros_like(conductances[0]))
+    _, shares, inverses = jax.lax.fori_loop(0, n, remove, start)
+    return jax.lax.fori_loop(0, n, put_back, jnp.zeros_like(conductances))
 
 
 def _fill_unreachable(xp: Any, distances: Any, real: Any, unreachable: float | None) -> Any:

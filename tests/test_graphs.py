@@ -11,6 +11,7 @@ import pytest
 from fgw_jax import structure as structures
 from fgw_jax.errors import InputError
 from fgw_jax.graphs import Batch, Graph, check_list
+from fgw_jax.inputs import check_key
 from tests import helpers
 
 TRIANGLE_WITH_TAIL = [(0, 1), (1, 2), (2, 0), (2, 3)]
@@ -296,3 +297,48 @@ def test_jax_arrays_come_in_as_well(rng):
     assert on_device.num_nodes == 4
     assert_equal(on_device.unpad(), graph)
     assert_equal(Batch.stack([on_device])[0], graph.pad(6))
+
+
+@pytest.mark.parametrize("measure", [[3e38, 3e38], [1e-44, 1e-44], [1e-30, 1e-30], [2, 2]])
+def test_weights_of_any_scale_are_shares(measure):
+    assert Graph.from_edges([(0, 1)], 2, measure=measure).weights.tolist() == [0.5, 0.5]
+    if min(measure) > 1e-38:  # smaller ones are zeros to a device
+        traced = jax.jit(lambda m: Graph.from_edges([(0, 1)], 2, measure=m).weights)
+        assert traced(jnp.array(measure, jnp.float32)).tolist() == [0.5, 0.5]
+
+
+@pytest.mark.parametrize("scale", [1e-30, 9e-7, 1.0, 1e30, 3e38])
+def test_symmetry_is_judged_at_the_matrix_s_own_scale(scale):
+    for matrix in ([[0, scale], [0, 0]], [[0, scale], [0.9 * scale, 0]]):
+        with pytest.raises(InputError, match="adjacency: not symmetric"):
+            Graph.from_adjacency(matrix)
+        with pytest.raises(InputError, match="structure: not symmetric"):
+            Graph.from_edges([(0, 1)], 2, structure=matrix)
+    nearly = Graph.from_adjacency([[0, scale], [scale * (1 - 1e-6), 0]]).adjacency
+    assert nearly[0, 1] == nearly[1, 0] == pytest.approx(scale)
+
+
+@pytest.mark.parametrize("number", [2.0, "2", True, None])
+def test_numbers_of_nodes_are_whole(number):
+    for call in (
+        lambda: Graph.from_edges([(0, 1)], number),
+        lambda: Graph.from_edges([(0, 1)], 2).pad(number),
+    ):
+        with pytest.raises(InputError, match="must be a whole number"):
+            call()
+    if number is not None:
+        with pytest.raises(InputError, match="size: .* must be a whole number"):
+            Batch.stack([Graph.from_edges([(0, 1)], 2)], number)
+    assert Graph.from_edges([(0, 1)], np.int64(2)).pad(np.int32(3)).mask.shape == (3,)
+
+
+def test_a_key_is_a_random_key():
+    for key in (jax.random.key(0), jax.random.PRNGKey(0), np.asarray(jax.random.PRNGKey(0))):
+        check_key(key)
+        check_key(key[None], several=True)
+        with pytest.raises(InputError, match="key: expected one key"):
+            check_key(key[None])
+        jax.jit(lambda k: check_key(k))(key)
+    for wrong in (0, jnp.asarray(3), np.int64(3), jnp.arange(2), jnp.zeros(2), np.uint32(3)):
+        with pytest.raises(InputError, match="key: expected a random key"):
+            check_key(wrong)

@@ -1,5 +1,7 @@
 """Structures and measures against scipy and networkx, on the host and under jit."""
 
+from fractions import Fraction
+
 import jax
 import jax.numpy as jnp
 import networkx as nx
@@ -169,3 +171,73 @@ def test_weak_edges_are_edges():
 def test_a_structure_that_overflows_is_refused():
     with pytest.raises(InputError, match="structure: heat of this adjacency is not finite"):
         Graph.from_adjacency([[0, -100.0], [-100.0, 0]], structure="heat")
+
+
+def chain(*conductances):
+    return np.diag(conductances, 1) + np.diag(conductances, -1)
+
+
+@pytest.mark.parametrize(
+    "conductances",
+    [(1e-18,), (1e17,), (1e-16, 1.0), (1.0, 1e-18, 1e17), (1e-12, 1e12, 3.0, 1e-30), (1e38, 3e38)],
+)
+def test_resistances_in_series_add_up_whatever_their_range(conductances):
+    ohms, nodes = 1 / np.array(conductances), range(len(conductances) + 1)
+    expected = np.array([[ohms[min(i, j) : max(i, j)].sum() for j in nodes] for i in nodes])
+    np.testing.assert_allclose(structure.resistance(chain(*conductances)), expected, rtol=1e-6)
+    graph = Graph.from_adjacency(chain(*conductances), structure="resistance")
+    np.testing.assert_allclose(graph.structure, expected, rtol=1e-6)
+
+
+def test_resistances_are_exact_for_conductances_of_any_range(rng):
+    """Grounded at the second node, the potential of the first one at unit current, as fractions."""
+    for _ in range(5):
+        n = 6
+        upper = np.triu(10.0 ** rng.uniform(-8, 8, (n, n)) * (rng.random((n, n)) < 0.7), 1)
+        upper += np.diag(10.0 ** rng.uniform(-8, 8, n - 1), 1)
+        adjacency = upper + upper.T
+        found = structure.resistance(adjacency)
+        traced = jax.jit(structure.resistance)(adjacency.astype(np.float32))
+        expected = np.zeros((n, n))
+        for ground in range(n):
+            others = [i for i in range(n) if i != ground]
+            exact = [[Fraction(-float(adjacency[i, j])) for j in others] for i in others]
+            for i, row in enumerate(others):
+                exact[i][i] = sum(Fraction(float(x)) for x in adjacency[row])
+            inverse = invert(exact)
+            for i, node in enumerate(others):
+                expected[node, ground] = float(inverse[i][i])
+        np.testing.assert_allclose(found, expected, rtol=1e-12)
+        np.testing.assert_allclose(traced, expected, rtol=1e-5)
+
+
+def invert(matrix):
+    """Gauss and Jordan, on fractions."""
+    n = len(matrix)
+    rows = [[*row, *(Fraction(int(i == j)) for j in range(n))] for i, row in enumerate(matrix)]
+    for i in range(n):
+        rows[i] = [x / rows[i][i] for x in rows[i]]
+        for j in range(n):
+            if j != i:
+                rows[j] = [x - rows[j][i] * y for x, y in zip(rows[j], rows[i], strict=True)]
+    return [row[n:] for row in rows]
+
+
+def test_what_a_type_cannot_hold_is_refused():
+    with pytest.raises(InputError, match="adjacency: resistances .* not finite in float32"):
+        structure.resistance(np.float32(chain(1e-39)))
+    with pytest.raises(InputError, match="adjacency: degrees .* too large for the heat kernel"):
+        structure.heat(chain(1e30, 1e30))
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1e-20, 1.0, 1e19, 1.5e38])
+@pytest.mark.parametrize("name", ["normalized_adjacency", "uniform", "degree"])
+def test_what_does_not_depend_on_scale_survives_any(name, scale, rng):
+    compute = structure.compute if name in structure.STRUCTURES else structure.measure
+    adjacency = np.triu(rng.random((5, 5)), 1)
+    adjacency = np.float32(adjacency + adjacency.T)
+    expected = compute(name, adjacency)
+    scaled = adjacency * np.float32(scale)
+    np.testing.assert_allclose(compute(name, scaled), expected, rtol=1e-5)
+    traced = jax.jit(lambda a: compute(name, a))(scaled)
+    np.testing.assert_allclose(traced, expected, rtol=1e-5)
