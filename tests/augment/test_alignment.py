@@ -56,6 +56,7 @@ def test_nodes_are_those_of_the_heavier_or_of_the_larger_parent(rng):
     assert geodesic.mix(wide[1], wide[0], plan.T, 0.7)[1].shape == (8, 8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_made_graphs_have_about_the_mixed_density_of_their_parents(name, rng):
     graphs = [distinct_graph(rng, 8) for _ in range(8)]

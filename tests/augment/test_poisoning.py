@@ -20,7 +20,15 @@ def poisoned(data: Dataset) -> Dataset:
     return data.replace(graphs=graphs)
 
 
-@pytest.mark.parametrize("name", ["ifmixup", "gmixup", "dropnode", "mmixup"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "gmixup",
+        "dropnode",
+        pytest.param("ifmixup", marks=pytest.mark.slow),
+        pytest.param("mmixup", marks=pytest.mark.slow),
+    ],
+)
 def test_one_epoch_ends_at_the_same_bits_whatever_validates_and_tests(name, whole):
     model = backbones.make("vgcn", whole.num_classes, hidden=4, num_layers=1)
     train, valid, test = whole[:24], whole[24:32], whole[32:]

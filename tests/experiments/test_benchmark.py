@@ -32,6 +32,7 @@ def test_distance_tables_put_all_solvers_beside_pot(data, tmp_path):
     assert (tmp_path / "distance.png").stat().st_size > 1000
 
 
+@pytest.mark.slow
 def test_permuted_copies_are_counted(data):
     one, two = distance.copies_table(data.graphs, 4, 0, starts=(1, 2))
     assert (one["starts"], two["starts"]) == (1, 2)

@@ -77,6 +77,7 @@ def test_strict_and_pot_agree_on_small_pairs():
     assert [p.shape for p in ours.plans] == [p.shape for p in peer.plans]
 
 
+@pytest.mark.slow
 def test_the_infeasibility_command_prints_its_table_and_writes_lines(tiny_dir, python, tmp_path):
     done = python(
         "-m", "experiments.infeasibility", "--dataset=TINY", f"--data_dir={tiny_dir}",

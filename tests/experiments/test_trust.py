@@ -36,6 +36,7 @@ def test_an_unknown_check_is_named(python):
     assert "--checks" in done.stderr and "decode" in done.stderr
 
 
+@pytest.mark.slow
 def test_values_in_both_precisions_are_close_and_the_setting_is_put_back(rng):
     data = datasets.synthetic(num_graphs=8, size=6, seed=0)
     left, right = infeasibility.random_pairs(data, 4, seed=0)

@@ -18,7 +18,7 @@ LITERAL = Relaxed(schedule=None, plan="last", max_steps=12)
 def pair():
     rng = np.random.default_rng(0)
     edges = [(i, i + 1) for i in range(5)]
-    return tuple(Graph.from_edges(edges[:n], n + 1, rng.normal(size=(n + 1, 2))) for n in (5, 4))
+    return tuple(Graph.from_edges(edges[:n], n + 1, rng.normal(size=(n + 1, 3))) for n in (5, 4))
 
 
 def test_every_step_is_recorded_unless_told_otherwise(pair):

@@ -31,7 +31,7 @@ def test_features_that_are_all_alike_stay_as_they_are():
 def test_values_grow_with_the_square_of_the_scale_however_large_or_small(solver, rng):
     """Squares of gradients overflow, or vanish, long before the values do."""
     upper = np.triu(rng.random((2, 12, 12)) < 0.4, 1).astype(float)
-    features = rng.normal(size=(2, 12, 2))
+    features = rng.normal(size=(2, 12, 3))
     graphs = lambda scale: [  # noqa: E731
         Graph.from_adjacency(scale * (a + a.T), scale * x)
         for a, x in zip(upper, features, strict=True)

@@ -118,7 +118,9 @@ def test_goes_under_jit_vmap_and_keeps_its_value(name, pair):
 
 ODD = {
     "one node": (
-        Graph.from_adjacency([[0.0]], [[1.0]]), Graph.from_adjacency([[0.0]], [[3.0]]), 0.2,
+        Graph.from_adjacency([[0.0]], [[1.0, 0.0, 0.0]]),
+        Graph.from_adjacency([[0.0]], [[3.0, 0.0, 0.0]]),
+        0.2,
     ),
     "no edges": (
         Graph.from_adjacency(np.zeros((3, 3)), np.eye(3)),
@@ -126,13 +128,13 @@ ODD = {
         0.0,
     ),
     "zero features": (
-        Graph.from_edges([(0, 1), (1, 2)], 3, np.zeros((3, 2))),
-        Graph.from_edges([(0, 1), (1, 2)], 3, np.zeros((3, 2))),
+        Graph.from_edges([(0, 1), (1, 2)], 3, np.zeros((3, 3))),
+        Graph.from_edges([(0, 1), (1, 2)], 3, np.zeros((3, 3))),
         0.0,
     ),
     "weightless node": (
-        Graph.from_adjacency(np.zeros((2, 2)), [[0.0], [5.0]], measure=[1.0, 0.0]),
-        Graph.from_adjacency([[0.0]], [[2.0]]),
+        Graph.from_adjacency(np.zeros((2, 2)), [[0.0] * 3, [5.0] * 3], measure=[1.0, 0.0]),
+        Graph.from_adjacency([[0.0]], [[2.0, 0.0, 0.0]]),
         0.2,
     ),
 }  # fmt: skip

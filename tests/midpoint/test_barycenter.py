@@ -18,7 +18,7 @@ def pair():
 
     def graph(n):
         upper = np.triu(rng.random((n, n)) < 0.4, 1)
-        return Graph.from_adjacency(upper | upper.T, rng.normal(size=(n, 2)) + 3.0)
+        return Graph.from_adjacency(upper | upper.T, rng.normal(size=(n, 3)) + 3.0)
 
     return graph(8), graph(6)
 

@@ -110,7 +110,14 @@ def test_goes_under_jit_on_padded_graphs(pair):
     assert int(np.asarray(mid.graph.mask).sum()) == alone.graph.num_nodes
 
 
-@pytest.mark.parametrize("name", ["strict", "relaxed", "relaxed_random"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "strict",
+        pytest.param("relaxed", marks=pytest.mark.slow),
+        pytest.param("relaxed_random", marks=pytest.mark.slow),
+    ],
+)
 def test_the_objective_has_the_derivative_of_its_differences(name, pair, x64):
     first, second = (Graph.from_adjacency(g.adjacency, g.features) for g in pair)
     settings = SETTINGS[name]
@@ -134,6 +141,7 @@ def test_the_objective_has_the_derivative_of_its_differences(name, pair, x64):
     assert float(by_features[2, 1]) == pytest.approx(float(found), rel=close, abs=1e-4)
 
 
+@pytest.mark.slow
 def test_a_key_gives_one_start_inside_and_outside_of_jit(pair):
     same = (pair[0].pad(8), pair[1].pad(8))
     settings = SETTINGS["strict_random"]
@@ -204,9 +212,9 @@ def test_a_wrong_size_is_told_under_jit_too(size, pair):
 
 
 def test_odd_graphs_mix_without_nan():
-    one = Graph.from_adjacency([[0.0]], [[1.0, 0.0]])
-    bare = Graph.from_adjacency(np.zeros((4, 4)), np.eye(2)[[0, 1, 0, 1]])
-    same = Graph.from_edges([(0, 1), (1, 2), (2, 0)], 3, np.ones((3, 2)))
+    one = Graph.from_adjacency([[0.0]], [[1.0, 0.0, 0.0]])
+    bare = Graph.from_adjacency(np.zeros((4, 4)), np.eye(3)[[0, 1, 0, 1]])
+    same = Graph.from_edges([(0, 1), (1, 2), (2, 0)], 3, np.ones((3, 3)))
     mids = mixups([one, bare, same, one], [bare, same, same, one], [0.5, 0.3, 0.5, 0.7])
     for mid in mids:
         assert np.isfinite(mid.objective) and np.isfinite(mid.graph.structure).all()
