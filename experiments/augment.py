@@ -24,7 +24,7 @@ from experiments import flags
 from fgw_jax import datasets, distributed, estimates
 from fgw_jax.augment import FGWMixup, parts
 from fgw_jax.errors import InputError, check
-from fgw_jax.protocol import runner, settings
+from fgw_jax.protocol import folds, settings
 
 SHARED = ("dataset", "augment", *flags.METHOD, "seed", *flags.PLACES, *flags.PROCESSES)
 
@@ -39,12 +39,12 @@ def main(values: absl_flags.FlagValues) -> None:
         method = run.method()
         if not isinstance(method, FGWMixup):
             raise InputError(f"augment: {run.augment} is not made in parts; use fgwmixup")
-        runner.shard([], values.num_shards, values.shard)
+        folds.shard([], values.num_shards, values.shard)
         data = datasets.load(run.dataset, values.data_dir)
         count = round(method.ratio * len(data)) if values.num_new is None else values.num_new
         key = jax.random.key(values.seed)
         plan = parts.plan(method, key, data, count, out / "parts", values.part_size)
-        plan = runner.shard(plan, values.num_shards, values.shard)
+        plan = folds.shard(plan, values.num_shards, values.shard)
     todo = sum(part.count for part in plan if not part.path.exists())
     sizes = [graph.num_nodes for graph in data.graphs]
     cost = estimates.random_pairs(sizes, todo, solver=method.solver)

@@ -15,7 +15,7 @@ from absl import flags as absl_flags
 
 from experiments import flags
 from fgw_jax import Graph, datasets
-from fgw_jax.protocol import results, runner, settings, summary
+from fgw_jax.protocol import folds, results, settings, summary
 
 
 def parts(data: datasets.Dataset) -> list[datasets.Dataset]:
@@ -35,14 +35,14 @@ def main(values: absl_flags.FlagValues) -> None:
         out = flags.out_folder(values)
         plain = settings.expand(augment=["vanilla"], **flags.protocol(values))[0]
         three = parts(datasets.load(plain.dataset, values.data_dir))
-        bench = runner.Workbench(values.data_dir, out / "checkpoints", own=three)
+        runner = folds.FoldRunner(values.data_dir, out / "checkpoints", own=three)
         # The numbers of the run are those of the whole dataset, for all three.
         common = {name: plain.resolved()[name] for name in flags.TRAINING}
         runs = [dataclasses.replace(plain, dataset=data.name, **common) for data in three]
-        bench.check(runs)
+        runner.check(runs)
     store = results.Store(out / "results.jsonl")
-    runner.run(runner.jobs(runs), store, bench, workers=values.workers, progress=True)
-    lines = summary.Lines(store.records())
+    folds.run(folds.jobs(runs), store, runner, workers=values.workers, progress=True)
+    lines = summary.ResultIndex(store.records())
     print(f"\n| {plain.backbone} on | test accuracy % | folds |\n|---|---|---|")
     for run in runs:
         found = lines.find(run)

@@ -28,7 +28,7 @@ from fgw_jax.errors import check
 from fgw_jax.fgw.distances import distances
 from fgw_jax.midpoint.mixups import mixups
 from fgw_jax.protocol import results
-from fgw_jax.protocol.settings import STARTS
+from fgw_jax.protocol.settings import STARTS, Settings
 from fgw_jax.training import Config, fit
 
 SOLVERS: dict[str, Any] = {"fgwmixup": Strict(), "fgwmixup_star": Relaxed()}
@@ -60,8 +60,6 @@ PAPER_METHODS = {
         "gmixup_gw": 9657.48, "fgwmixup": 1711.45, "fgwmixup_star": 637.41,
     },
 }  # fmt: skip
-#: epochs of the paper's MPNNs and Graphormers
-PAPER_EPOCHS = {"vgcn": 400, "vgin": 400, "graphormer": 300, "graphormer_gd": 300}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -129,7 +127,12 @@ def training_seconds(
     for _ in range(2):
         result = fit(model, train, valid, config=config, key=key)
     assert result is not None  # noqa: S101 - for the type checker
-    return result.seconds * PAPER_EPOCHS[backbone] / epochs
+    return result.seconds * paper_epochs(backbone) / epochs
+
+
+def paper_epochs(backbone: str) -> int:
+    """Epochs of the paper's trainings of a backbone."""
+    return Settings(dataset="NCI1", backbone=backbone).resolved()["epochs"]
 
 
 def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -226,7 +229,7 @@ def main(values: absl_flags.FlagValues) -> None:
         "A single FGW solve among all pairs of the fold, and outer steps of a midpoint "
         f"(* relaxed)\n\n{solver_table(midpoints)}\n"
     )
-    epochs = PAPER_EPOCHS[values.backbone]
+    epochs = paper_epochs(values.backbone)
     print(
         f"Every method, seconds a fold; training: {epochs} epochs of the vanilla backbone\n\n"
         f"{method_table(methods, training, values.backbone)}"

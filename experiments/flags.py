@@ -23,9 +23,9 @@ from absl import flags as absl_flags
 from experiments import compilations
 from fgw_jax import augment as methods
 from fgw_jax import distributed, storage
+from fgw_jax.backbones import BACKBONES
 from fgw_jax.datasets import registry
 from fgw_jax.errors import DataError, FgwJaxError, InputError, check
-from fgw_jax.protocol.settings import BACKBONES
 
 WRONG = 2  #: exit code of a usage error
 FAILED = 1  #: exit code of work that data or disk did not let happen
@@ -44,7 +44,7 @@ _SHARED: dict[str, tuple[str, Any, str]] = {
         "SYNTHETIC, made on the spot; or a TU or OGB name: PROTEINS, NCI1, NCI109, IMDB-BINARY, "
         "IMDB-MULTI, MUTAG, ogbg-molhiv, ogbg-molbace, ...",
     ),
-    "backbone": ("string", "vgcn", "vgcn, vgin, graphormer or graphormer_gd."),
+    "backbone": ("string", "vgcn", f"One of {', '.join(BACKBONES)}."),
     "augment": (
         "list", "vanilla,fgwmixup,fgwmixup_star",
         f"Methods to compare, with commas between them: {_METHODS}.",
@@ -133,8 +133,8 @@ _LARGE = 2**31
 _DATASET_FLAGS = ("dataset", "datasets", "names")
 #: flags that name one of these, or several, in every binary that has them
 _NAMES_OF = {
-    "backbone": BACKBONES,
-    "backbones": BACKBONES,
+    "backbone": tuple(BACKBONES),
+    "backbones": tuple(BACKBONES),
     "augments": tuple(methods.METHODS),
     "methods": tuple(methods.METHODS),
 }

@@ -31,7 +31,7 @@ from absl import flags as absl_flags
 from experiments import flags
 from fgw_jax import distributed, mixups, plot
 from fgw_jax.augment import FGWMixup
-from fgw_jax.protocol import cost, results, runner, settings, summary
+from fgw_jax.protocol import cost, folds, results, settings, summary
 
 
 def main(values: absl_flags.FlagValues) -> None:
@@ -39,37 +39,37 @@ def main(values: absl_flags.FlagValues) -> None:
     with flags.usage_errors(values):
         out = flags.out_folder(values)
         runs = settings.expand(**flags.protocol(values))
-        bench = runner.Workbench(values.data_dir, out / "checkpoints")
-        bench.check(runs)
+        runner = folds.FoldRunner(values.data_dir, out / "checkpoints")
+        runner.check(runs)
         store = results.Store(out / "results.jsonl")
-        work = runner.jobs(runs)
-        todo = runner.missing(work, store, bench)
+        work = folds.jobs(runs)
+        todo = folds.missing(work, store, runner)
         part = distributed.share(work)
-    data = bench.data(runs[0].dataset)
+    data = runner.data(runs[0].dataset)
     flags.say(f"{data.name}: {len(data)} graphs, {data.num_classes} classes; {runs[0].backbone}")
     flags.say(
-        f"{len(todo)} of {len(work)} folds to do, {cost.describe(todo, store, bench)}", flush=True
+        f"{len(todo)} of {len(work)} folds to do, {cost.describe(todo, store, runner)}", flush=True
     )
-    runner.run(part, store, bench, workers=values.workers, progress=distributed.is_first())
-    runner.exchange(part, store, bench)
+    folds.run(part, store, runner, workers=values.workers, progress=distributed.is_first())
+    folds.exchange(part, store, runner)
     if not distributed.is_first():
         return
-    lines = summary.Lines(store.records())
+    lines = summary.ResultIndex(store.records())
     found = [line for line in map(lines.find, runs) if line is not None]
     print(f"\n{summary.summary_table(found)}\n\n{summary.seconds_table(found)}\n")
     print(f"lines: {store.path}")
     mixed = next((run for run in runs if isinstance(run.method(), FGWMixup)), None)
-    drawn = None if mixed is None else picture(bench, mixed, out / f"{data.name}.png")
+    drawn = None if mixed is None else picture(runner, mixed, out / f"{data.name}.png")
     if drawn is not None:
         print(f"picture of a midpoint: {drawn}")
 
 
-def picture(bench: runner.Workbench, run: settings.Settings, path: Path) -> Path | None:
+def picture(runner: folds.FoldRunner, run: settings.Settings, path: Path) -> Path | None:
     """Of the midpoints of a fold the one nearest to the middle, beside its sources; drawn once."""
     if path.exists():
         return path
     method: Any = run.method()
-    train = bench.data(run.dataset)[bench.splits(run)[0].train]
+    train = runner.data(run.dataset)[runner.splits(run)[0].train]
     # As many as the fold has: the programs are compiled already.
     count = round(method.ratio * len(train))
     if count == 0:

@@ -26,8 +26,8 @@ from absl import flags as absl_flags
 from experiments import flags, sweeps
 from fgw_jax import distributed
 from fgw_jax.errors import check
-from fgw_jax.protocol import cost, results, runner
-from fgw_jax.protocol.summary import Lines
+from fgw_jax.protocol import cost, folds, results
+from fgw_jax.protocol.summary import ResultIndex
 
 _LAYOUT = ("datasets", "backbones", "augments", "tune", "num_shards", "shard", "max_folds")
 
@@ -40,31 +40,31 @@ def main(values: absl_flags.FlagValues) -> None:
         check(values.table is not None, f"table: name one of {', '.join(known)}")
         check(values.table in known, f"table: no such table; choose from {', '.join(known)}")
         overrides = sweeps.overrides(values)
-        runner.shard([], values.num_shards, values.shard)
-        runner.jobs([], values.max_folds)
+        folds.shard([], values.num_shards, values.shard)
+        folds.jobs([], values.max_folds)
         if values.table in sweeps.COMMANDS:
             _refuse_unused(values)
     if values.table in sweeps.COMMANDS:
         sys.exit(_command(values))
     store = results.Store(out / "results.jsonl")
-    bench = runner.Workbench(values.data_dir, out / "checkpoints")
+    runner = folds.FoldRunner(values.data_dir, out / "checkpoints")
     with flags.usage_errors(values):
         (table,) = sweeps.chosen(values, [values.table])
         sweeps.check_overrides(table, overrides, named=True)
     for reason in table.refused:
         print(f"refused: {reason}")
     while True:
-        plan = sweeps.plan(table, Lines(store.records()), values.tune, **overrides)
+        plan = sweeps.plan(table, ResultIndex(store.records()), values.tune, **overrides)
         with flags.usage_errors(values):
-            bench.check(plan.runs)
-            work = runner.jobs(plan.runs, values.max_folds)
-        part = distributed.share(runner.shard(work, values.num_shards, values.shard))
-        todo = runner.missing(part, store, bench)
-        print(cost.listing(plan.runs, todo, store, bench))
+            runner.check(plan.runs)
+            work = folds.jobs(plan.runs, values.max_folds)
+        part = distributed.share(folds.shard(work, values.num_shards, values.shard))
+        todo = folds.missing(part, store, runner)
+        print(cost.listing(plan.runs, todo, store, runner))
         if values.list or not any(distributed.everywhere(len(todo))):
             break
-        runner.run(part, store, bench, workers=values.workers, progress=True)
-        runner.exchange(part, store, bench)
+        folds.run(part, store, runner, workers=values.workers, progress=True)
+        folds.exchange(part, store, runner)
         if not plan.waiting:
             break
     if plan.waiting:
@@ -78,7 +78,7 @@ def _refuse_unused(values: absl_flags.FlagValues) -> None:
     for name in (*sweeps.OVERRIDES, "seed", *_LAYOUT):
         check(
             not values[name].present,
-            f"{name}: --table={values.table} has no use for it; leave it out, or give it to "
+            f"{name}: --table={values.table} does not take this flag; leave it out, or give it to "
             f"python -m {sweeps.COMMANDS[values.table][0]}",
         )
 

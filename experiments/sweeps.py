@@ -23,7 +23,7 @@ from fgw_jax.protocol.settings import (
     options_of,
     published_name,
 )
-from fgw_jax.protocol.summary import Lines, run_key
+from fgw_jax.protocol.summary import ResultIndex, run_key
 
 NAMES = {
     "vanilla": "vanilla",
@@ -325,7 +325,7 @@ def select_of(
     return kept
 
 
-def plan(table: Table, lines: Lines, tune: Sequence[str] = (), **overrides: Any) -> Plan:
+def plan(table: Table, lines: ResultIndex, tune: Sequence[str] = (), **overrides: Any) -> Plan:
     """Lay out a table; ``overrides`` replace fields of all settings (epochs, folds, seed, ...).
 
     The table's own axis is left as it is. With ``"training"`` among ``tune`` the batch size and

@@ -23,7 +23,7 @@ from experiments import flags, paper, sweeps
 from fgw_jax.errors import check
 from fgw_jax.protocol import results
 from fgw_jax.protocol.settings import METHOD_OPTIONS, Settings
-from fgw_jax.protocol.summary import Lines, Summary, paired_test
+from fgw_jax.protocol.summary import ResultIndex, Summary, paired_test
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,7 +54,7 @@ def vanilla_of(settings: Settings) -> Settings:
     return dataclasses.replace(settings, augment="vanilla", **cleared)
 
 
-def fill(plan: sweeps.Plan, lines: Lines) -> list[Shown]:
+def fill(plan: sweeps.Plan, lines: ResultIndex) -> list[Shown]:
     """Look every cell up."""
     out = []
     for cell, options in plan.cells:
@@ -241,7 +241,7 @@ def main(values: absl_flags.FlagValues) -> None:
             sweeps.check_overrides(table, overrides, named=table.name in values.table)
         check(len(values.results) > 0, "results: names no file; give at least one")
         records = results.load(values.results)
-    lines = Lines(records)
+    lines = ResultIndex(records)
     texts, tex = [], []
     for table in tables:
         shown = fill(sweeps.plan(table, lines, values.tune, **overrides), lines)

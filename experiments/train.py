@@ -18,7 +18,7 @@ from absl import flags as absl_flags
 from experiments import flags
 from fgw_jax import backbones, training
 from fgw_jax.errors import InputError, check
-from fgw_jax.protocol import runner, settings
+from fgw_jax.protocol import folds, settings
 
 _HEIGHT, _WIDTH = 10, 60
 
@@ -84,8 +84,8 @@ def main(values: absl_flags.FlagValues) -> None:
         check(0 <= values.fold <= last, f"fold: {values.fold} is not from 0 to {last}; choose one")
         if values.checkpoint is not None and os.path.isdir(values.checkpoint):
             raise InputError(f"checkpoint: {values.checkpoint} is a folder; give a file")
-        bench = runner.Workbench(values.data_dir)
-        data, parts = bench.data(run.dataset), bench.parts(runner.Job(run, values.fold))
+        runner = folds.FoldRunner(values.data_dir)
+        data, parts = runner.data(run.dataset), runner.parts(folds.Job(run, values.fold))
     numbers = run.resolved()
     result = training.fit(
         backbones.make(run.backbone, data.num_classes, numbers["hidden"], numbers["num_layers"]),

@@ -18,7 +18,7 @@ from absl import flags as absl_flags
 
 from experiments import compilations, flags
 from fgw_jax.errors import check
-from fgw_jax.protocol import runner, settings
+from fgw_jax.protocol import folds, settings
 
 
 def main(values: absl_flags.FlagValues) -> None:
@@ -30,20 +30,20 @@ def main(values: absl_flags.FlagValues) -> None:
         )
         given: dict[str, Any] = flags.protocol(values)
         runs = settings.expand(**given)
-        bench = runner.Workbench(values.data_dir)
-        bench.check(runs)
+        runner = folds.FoldRunner(values.data_dir)
+        runner.check(runs)
     for run in runs:
-        print(warm_up(run, bench), flush=True)
+        print(warm_up(run, runner), flush=True)
 
 
-def warm_up(run: settings.Settings, bench: runner.Workbench) -> str:
+def warm_up(run: settings.Settings, runner: folds.FoldRunner) -> str:
     """Compile what the folds of a run need; tells how many programs that were."""
     counts = compilations.counts()
     begin, before, fold = time.perf_counter(), counts.compiled, 0
     short = dataclasses.replace(run, epochs=1)
     for fold in range(run.resolved_folds):
         seen = counts.compiled
-        bench.run(runner.Job(short, fold))
+        runner.run(folds.Job(short, fold))
         # The first fold may find all of its own where a later one does not.
         if fold > 0 and counts.compiled == seen:
             break

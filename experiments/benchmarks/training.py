@@ -26,14 +26,13 @@ from absl import flags as absl_flags
 from experiments import flags
 from fgw_jax import backbones, datasets, storage
 from fgw_jax.augment.base import Augmentation
-from fgw_jax.backbones import nodes
+from fgw_jax.backbones import MPNNS, nodes
 from fgw_jax.backbones.layers import linear
 from fgw_jax.datasets import Dataset
 from fgw_jax.errors import InputError, check
-from fgw_jax.protocol.settings import MPNNS
 from fgw_jax.training import Config, packing, step
-from fgw_jax.training.config import Numbers
-from fgw_jax.training.folds import Folds
+from fgw_jax.training.config import TracedHyperparameters
+from fgw_jax.training.sets import TrainingSets
 from fgw_jax.training.state import initial
 
 DATASETS = ("PROTEINS", "NCI1", "IMDB-BINARY")
@@ -61,23 +60,22 @@ def ours(data: Dataset, backbone: str, batch_size: int, seed: int) -> tuple[floa
     """Seconds of compilation, and a function that trains one epoch."""
     wide = not (backbone == "graphormer_gd" and data.name == "PROTEINS")
     model = backbones.make(backbone, data.num_classes, 64 if wide else 32, 6 if wide else 5)
-    train, valid, test = _parts(data, seed)
+    train, valid, _ = _parts(data, seed)
     config = Config(batch_size=batch_size)
     key = jax.random.key(seed)
-    folds = Folds(model, [(train, valid, test)], Augmentation(), key[None], config)
-    folds.draw(0)
-    numbers = Numbers.of(config)
-    state = initial(model, folds.pool, numbers, key)
-    program = step.Program(model, folds.plan, Augmentation(), config.select)
+    sets = TrainingSets(model, train, valid, Augmentation(), key, config)
+    sets.draw(0)
+    hyper = TracedHyperparameters.of(config)
+    state = initial(model, sets.pool, hyper, key)
+    program = step.Program(model, sets.layout, Augmentation(), config.select)
     start = time.perf_counter()
-    arguments = (state, folds.pool, *folds.sets(False), numbers, 1)
+    arguments = (state, sets.pool, sets.train, sets.valid, hyper, 1)
     run = step.run.lower(program, *arguments).compile()
     seconds = time.perf_counter() - start
 
     def epoch() -> None:
         nonlocal state
-        until = state.epoch + 1
-        arguments = (state, folds.pool, *folds.sets(False), numbers, until)
+        arguments = (state, sets.pool, sets.train, sets.valid, hyper, state.epoch + 1)
         state, _ = jax.block_until_ready(run(*arguments))
 
     return seconds, epoch
@@ -92,7 +90,9 @@ def products(data: Dataset, backbone: str, batch_size: int, seed: int, width: in
     train = _parts(data, seed)[0]
     model = backbones.make(backbone, data.num_classes, width)
     sizes = [graph.num_nodes for graph in model.quotients(data.graphs)]
-    plan = packing.plan(sizes, packing.even(len(train), batch_size), slots=packing.SLOTS)
+    plan = packing.plan(
+        sizes, packing.equal_batch_size(len(train), batch_size), slots=packing.SLOTS
+    )
     rng = np.random.default_rng(seed)
     draw = lambda *shape: jnp.asarray(rng.normal(size=shape), jnp.float32)  # noqa: E731
     shapes = list(zip(plan.shares, plan.sizes, strict=True))

@@ -47,10 +47,7 @@ _CLASSES = {
     "Vanilla": "vanilla",
 }
 
-__all__ = ["METHODS", "Augmentation", "check_compatible", "make", *_CLASSES]
-
-#: backbones that read shortest paths, which graphs with continuous edge weights do not have
-SHORTEST_PATH_BACKBONES = ("graphormer", "graphormer_gd")
+__all__ = ["METHODS", "Augmentation", "make", *_CLASSES]
 
 
 def _class(name: str) -> Callable[..., Augmentation]:
@@ -106,17 +103,6 @@ def make(name: str, **fields: Any) -> Augmentation:
         raise InputError(
             f"{', '.join(unknown)}: no field of {name}; it has {', '.join(known) or 'none'}"
         ) from error
-
-
-def check_compatible(method: Augmentation | str, backbone: str) -> None:
-    """Refuse a method whose graphs the backbone (flag spelling) cannot read."""
-    method = make(method) if isinstance(method, str) else method
-    if method.continuous_edges and backbone in SHORTEST_PATH_BACKBONES:
-        raise InputError(
-            f"augment: {method.name} makes graphs with continuous edge weights, on which there are "
-            f"no shortest paths, so the spatial encoding of {backbone} cannot read them; use vgcn "
-            "or vgin, or another method"
-        )
 
 
 def __getattr__(name: str) -> Any:

@@ -20,7 +20,7 @@ class IfMixup(Augmentation):
 
     The smaller graph is padded with dummy nodes: no edges, zero features, zero weight. The new
     graphs have continuous edge weights, on which there are no shortest paths, so Graphormers
-    cannot read them (:func:`fgw_jax.augment.check_compatible`).
+    cannot read them.
 
     Attributes:
         ratio: new graphs for each original.

@@ -6,26 +6,40 @@ from typing import Any
 
 from fgw_jax.backbones.graphormer import Graphormer
 from fgw_jax.backbones.graphormer_gd import GraphormerGD
-from fgw_jax.backbones.model import Backbone
+from fgw_jax.backbones.model import Backbone, MessagePassing
 from fgw_jax.backbones.vgcn import VGCN
 from fgw_jax.backbones.vgin import VGIN
 from fgw_jax.errors import InputError, check
 
-#: flag spelling -> class; a new backbone joins by a row
+#: flag spelling -> class; a new backbone is one more row
 BACKBONES: dict[str, type[Backbone]] = {
     "vgcn": VGCN,
     "vgin": VGIN,
     "graphormer": Graphormer,
     "graphormer_gd": GraphormerGD,
 }
+#: names of the message-passing networks, and of those that attend over shortest paths
+MPNNS = tuple(name for name, kind in BACKBONES.items() if issubclass(kind, MessagePassing))
+GRAPHORMERS = tuple(name for name, kind in BACKBONES.items() if issubclass(kind, Graphormer))
 
 
 def make(
     name: str, num_classes: int, hidden: int = 64, num_layers: int = 6, **options: Any
 ) -> Backbone:
-    """The backbone of that name (:data:`BACKBONES`), by default as wide and deep as the paper's.
+    """Create a backbone by name.
 
-    ``options`` are the further fields of its class, such as ``dropout``.
+    Args:
+        name: one of :data:`BACKBONES`.
+        num_classes: number of logits.
+        hidden: width; by default the paper's.
+        num_layers: number of layers; by default the paper's.
+        options: further fields of its class, such as ``dropout``.
+
+    Returns:
+        The flax module.
+
+    Raises:
+        InputError: if the name is unknown or a number is out of range.
 
     >>> make("vgin", num_classes=2, hidden=32).hidden
     32
@@ -40,8 +54,11 @@ def make(
         check(value >= 1, f"{argument}: {value} must be at least 1")
     for argument in ("dropout", "attention_dropout"):
         rate = options.get(argument, 0.0)
-        check(0 <= rate < 1, f"{argument}: {rate} is no rate; use one from 0 to below 1")
+        check(0 <= rate < 1, f"{argument}: {rate} is not a dropout rate; use one from 0 to below 1")
     return BACKBONES[name](num_classes, hidden, num_layers, **options)
 
 
-__all__ = ["BACKBONES", "VGCN", "VGIN", "Backbone", "Graphormer", "GraphormerGD", "make"]
+__all__ = [
+    "BACKBONES", "GRAPHORMERS", "MPNNS", "VGCN", "VGIN", "Backbone", "Graphormer", "GraphormerGD",
+    "make",
+]  # fmt: skip

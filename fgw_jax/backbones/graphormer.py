@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import flax.linen as nn
 import jax
@@ -167,6 +167,7 @@ class Graphormer(Backbone):
         attention_dropout: dropout rate of the attention.
     """
 
+    title: ClassVar[str] = "Graphormer"
     heads: int = 4
     cap: int = 500
     attention_dropout: float = 0.1

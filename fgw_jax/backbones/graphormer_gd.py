@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
+from typing import ClassVar
 
 import flax.linen as nn
 import jax
@@ -56,6 +57,8 @@ class GraphormerGD(Graphormer):
     Shortest paths by table, resistance by Gaussian kernels, half as many as the width. Edge
     weights are conductances in the resistance.
     """
+
+    title: ClassVar[str] = "GraphormerGD"
 
     def pairs(self) -> Callable[..., nn.Module]:
         """What makes the encoder of pairs of a layer."""

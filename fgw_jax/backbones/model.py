@@ -52,6 +52,8 @@ class Backbone(nn.Module):
         """Logits ``[B, C]``."""
         return self.classify(self.encode(inputs, extras, train), train)
 
+    #: name in tables
+    title: ClassVar[str] = ""
     #: whether several graphs may share a block, by :meth:`quotients` and :meth:`pack`
     packs: ClassVar[bool] = False
 

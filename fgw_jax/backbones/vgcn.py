@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import flax.linen as nn
 import jax
 
@@ -39,6 +41,8 @@ class VGCN(MessagePassing):
 
     The virtual node starts at zero and is joined to every real node by an edge of weight one.
     """
+
+    title: ClassVar[str] = "vGCN"
 
     def convolution(self) -> nn.Module:
         """One graph convolution."""

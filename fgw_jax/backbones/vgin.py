@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
@@ -44,6 +46,8 @@ class Isomorphism(nn.Module):
 
 class VGIN(MessagePassing):
     """X <- BatchNorm(ReLU(MLP((1 + eps) X + A X))), virtual edges included."""
+
+    title: ClassVar[str] = "vGIN"
 
     def convolution(self) -> nn.Module:
         """One isomorphism layer."""

@@ -15,11 +15,12 @@ from typing import Any
 import numpy as np
 
 from fgw_jax.augment import FGWMixup
+from fgw_jax.backbones import GRAPHORMERS
 from fgw_jax.datasets import Dataset
 from fgw_jax.estimates import Estimate, duration, random_pairs, slowness
 from fgw_jax.protocol import results
-from fgw_jax.protocol.runner import Job, Workbench, jobs
-from fgw_jax.protocol.settings import GRAPHORMERS, Settings
+from fgw_jax.protocol.folds import FoldRunner, Job, jobs
+from fgw_jax.protocol.settings import Settings
 from fgw_jax.training.config import Config
 
 #: Seconds on two quiet cores; :func:`fgw_jax.estimates.slowness` scales them.
@@ -41,24 +42,24 @@ _LISTED = (
 )  # fmt: skip
 
 
-def estimate(todo: Sequence[Job], store: results.Store, bench: Workbench) -> Estimate:
+def estimate(todo: Sequence[Job], store: results.Store, runner: FoldRunner) -> Estimate:
     """Cost of the folds still to do."""
-    return _estimate(todo, _rates(store.records()), bench)
+    return _estimate(todo, _rates(store.records()), runner)
 
 
 def of_run(settings: Settings, data_dir: str | None = None) -> Estimate:
     """Cost of all folds of a run, by the model alone."""
-    bench = Workbench(data_dir)
-    return _estimate(jobs([settings]), {}, bench)
+    runner = FoldRunner(data_dir)
+    return _estimate(jobs([settings]), {}, runner)
 
 
 def _estimate(
-    todo: Sequence[Job], seen: Mapping[tuple[Any, ...], float], bench: Workbench
+    todo: Sequence[Job], seen: Mapping[tuple[Any, ...], float], runner: FoldRunner
 ) -> Estimate:
     folds = memory = 0.0
     compiled: dict[tuple[Any, ...], float] = {}
     for job in todo:
-        settings, data = job.settings, bench.data(job.settings.dataset)
+        settings, data = job.settings, runner.data(job.settings.dataset)
         values = settings.resolved()
         train, made = _model(settings, data)
         nodes = max(graph.num_nodes for graph in data.graphs)
@@ -74,16 +75,16 @@ def _estimate(
     return Estimate(folds, sum(compiled.values()) * slowness(), memory)
 
 
-def describe(todo: Sequence[Job], store: results.Store, bench: Workbench) -> str:
+def describe(todo: Sequence[Job], store: results.Store, runner: FoldRunner) -> str:
     """The estimate in words."""
     if not todo:
         return "all lines are there"
-    found = estimate(todo, store, bench)
+    found = estimate(todo, store, runner)
     return f"about {duration(found.total)} ({duration(found.compilation)} of it compilation)"
 
 
 def listing(
-    runs: Sequence[Settings], todo: Sequence[Job], store: results.Store, bench: Workbench
+    runs: Sequence[Settings], todo: Sequence[Job], store: results.Store, runner: FoldRunner
 ) -> str:
     """A line a run with its folds to do and their cost, and the sum."""
     lines = []
@@ -93,12 +94,12 @@ def listing(
         options = ", ".join(
             f"{name}={value}" for name, value in values.items() if value and name in _LISTED
         )
-        cost = duration(estimate(own, store, bench).seconds) if own else "done"
+        cost = duration(estimate(own, store, runner).seconds) if own else "done"
         lines.append(
             f"{settings.dataset:14} {settings.backbone:13} {settings.augment:14} "
             f"{len(own):3} of {values['folds']:2} folds  {cost:>10}  {options}"
         )
-    total = estimate(todo, store, bench)
+    total = estimate(todo, store, runner)
     lines.append(f"{len(runs)} runs, {len(todo)} folds to do, about {duration(total.total)}")
     return "\n".join(lines)
 

@@ -1,7 +1,7 @@
-"""What one cross-validated run is: dataset, backbone, method, and every number that matters.
+"""Settings of a cross-validated run: dataset, backbone, method, and all hyperparameters.
 
 A field left at ``None`` takes the paper's value for its dataset, backbone or method;
-:meth:`Settings.resolved` says which. Two settings that resolve alike are the same run.
+:meth:`Settings.resolved` returns the values. Settings that resolve to equal values are one run.
 """
 
 from __future__ import annotations
@@ -15,28 +15,24 @@ from typing import Any
 from fgw_jax import Relaxed
 from fgw_jax import augment as methods
 from fgw_jax.augment.base import Augmentation
+from fgw_jax.backbones import BACKBONES, GRAPHORMERS, MPNNS, Graphormer
 from fgw_jax.datasets.splits import PROTOCOLS as SPLITS
 from fgw_jax.errors import InputError, check
 from fgw_jax.estimates import Estimate
 from fgw_jax.midpoint import Median
 from fgw_jax.training.config import Config
 
-MPNNS = ("vgcn", "vgin")
-GRAPHORMERS = ("graphormer", "graphormer_gd")
-BACKBONES = (*MPNNS, *GRAPHORMERS)
 PROTOCOLS = (*SPLITS, "scaffold")
-#: attention heads of the Graphormers, a field of theirs that no setting changes
-HEADS = 4
 _SIZE_FIELDS = {
     "adaptive": None, "median": Median(1.0), "half": Median(0.5), "double": Median(2.0),
 }  # fmt: skip
 SIZES = tuple(_SIZE_FIELDS)
 STARTS = ("geodesic", "random")
 _FLOATS = ("alpha", "beta_k", "ratio", "step_size", "learning_rate", "label_noise")
-#: Fields that belong to the method; a method without such a field has no use for them.
+#: Fields that only some methods have.
 METHOD_OPTIONS = ("alpha", "beta_k", "ratio", "step_size", "size", "start", "refresh_every")
 
-#: The main job: small enough for 30 trainings in two minutes on two cores.
+#: The default job: 30 trainings in two minutes on two cores.
 _SYNTHETIC = {
     "num_layers": 3, "hidden": 32, "epochs": 60, "batch_size": 32, "learning_rate": 5e-3,
 }  # fmt: skip
@@ -50,27 +46,32 @@ class Settings:
 
     Attributes:
       dataset: a name :func:`fgw_jax.datasets.load` knows.
-      backbone: vgcn, vgin, graphormer or graphormer_gd.
-      augment: flag spelling of a method.
+      backbone: a name of :data:`fgw_jax.backbones.BACKBONES`.
+      augment: a name of :data:`fgw_jax.augment.METHODS`.
       alpha: weight of structure against features, from 0 to 1.
       beta_k: mixing ratios are drawn from Beta(k, k).
-      ratio: new graphs a training graph; of DropEdge and DropNode, the share dropped.
-      step_size: gamma of FGWMixup*.
-      size: nodes of a midpoint: adaptive, or the median of the training set, half or double it.
-      start: geodesic, or the paper's random.
-      refresh_every: epochs between fresh midpoints; ``None``: once a fold, as in the paper.
+      ratio: new graphs per training graph; for DropEdge and DropNode, the fraction dropped.
+      step_size: gamma = 1 / rho of FGWMixup*.
+      size: number of nodes of a midpoint: adaptive; or the median of the training set, half or
+        double of it.
+      start: start of the midpoint: geodesic, or the paper's random.
+      refresh_every: epochs between new draws of midpoints; ``None``: one draw per fold, as in the
+        paper.
       num_layers: layers of the backbone.
       hidden: its width.
       epochs: passes over the training set.
-      batch_size: graphs a step.
+      batch_size: graphs per step.
       learning_rate: of AdamW.
-      patience: epochs without a better validation score (or an equal one at a lower loss) after
-        which a fold ends, not before epoch 100 (the authors' code has 50); ``None``: never, as in
-        the paper's text.
-      label_noise: share of training labels switched to another class.
+      patience: epochs without a better validation score (or an equal score at a lower loss) after
+        which a fold stops early, from epoch 100 on (the authors' code has 50); ``None`` disables
+        early stopping, as in the paper's text.
+      label_noise: fraction of training labels switched to another class.
       protocol: holdout (the paper's text), rotating (the authors' code), scaffold (OGB's split).
-      folds: number of folds; with scaffold, of repetitions with seeds of their own.
-      seed: of splits, noise, augmentation and training.
+      folds: number of folds; with scaffold, of repetitions with different seeds.
+      seed: seed of splits, label noise, augmentation and training.
+
+    Raises:
+      InputError: if a name is unknown, a value is out of range, or the method has no such option.
     """
 
     dataset: str = "SYNTHETIC"
@@ -95,12 +96,12 @@ class Settings:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        # One spelling of what is the same, so that its lines are found again.
+        # One spelling per run, so that its results are found again.
         object.__setattr__(self, "dataset", published_name(self.dataset))
         for name in _FLOATS:
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, float(getattr(self, name)))
-        _choice("backbone", self.backbone, BACKBONES)
+        _choice("backbone", self.backbone, tuple(BACKBONES))
         _choice("augment", self.augment, tuple(methods.METHODS))
         for name, choices in (("size", SIZES), ("start", STARTS), ("protocol", PROTOCOLS)):
             if getattr(self, name) is not None:
@@ -108,8 +109,8 @@ class Settings:
         for name in METHOD_OPTIONS:
             if getattr(self, name) is not None and name not in options_of(self.augment):
                 raise InputError(
-                    f"{name}: {self.augment} has no use for it; leave it out, or choose a method "
-                    f"that has: {', '.join(users_of(name))}"
+                    f"{name}: no option of {self.augment}; leave it out, or choose a "
+                    f"method that has it: {', '.join(users_of(name))}"
                 )
         for name, low, high, hint in (
             ("alpha", 0, 1, "1 compares structures only, 0 features only"),
@@ -141,26 +142,25 @@ class Settings:
         )
         hidden = self.resolved()["hidden"]
         check(
-            self.backbone not in GRAPHORMERS or hidden % HEADS == 0,
-            f"hidden: {hidden} does not divide by {HEADS} heads; use a multiple of it",
+            self.backbone not in GRAPHORMERS or hidden % Graphormer.heads == 0,
+            f"hidden: {hidden} does not divide by {Graphormer.heads} heads; use a multiple of it",
         )
-        methods.check_compatible(self.augment, self.backbone)
-        self.method()  # the method's own checks, before any work
+        check_compatible(self.method(), self.backbone)
 
     @property
     def resolved_protocol(self) -> str:
-        """The protocol, or the dataset's own."""
+        """The protocol, by default that of the dataset."""
         return self.protocol or ("scaffold" if is_ogb(self.dataset) else "holdout")
 
     @property
     def resolved_folds(self) -> int:
-        """The number of folds, or the protocol's own."""
+        """The number of folds, by default that of the protocol."""
         if self.folds is not None:
             return self.folds
         return 5 if self.resolved_protocol == "scaffold" else 10
 
     def resolved(self) -> dict[str, Any]:
-        """Every field with its value; ``None`` where the method has no use for it.
+        """Every field with its value; ``None`` for options the method does not have.
 
         >>> Settings(dataset="PROTEINS", backbone="graphormer_gd").resolved()["hidden"]
         32
@@ -181,18 +181,18 @@ class Settings:
 
     @property
     def metric(self) -> str:
-        """What validation selects by and the test reports: accuracy, or of OGB's sets auroc."""
+        """Metric of model selection and test: accuracy, or auroc for the datasets of OGB."""
         return "auroc" if is_ogb(self.dataset) else "accuracy"
 
     def config(self, authors: bool = False) -> Config:
-        """Numbers of the training; with ``authors`` those their code adds to the text."""
+        """Hyperparameters of the training; ``authors`` adds those of the authors' code."""
         values = self.resolved()
         names = ("epochs", "batch_size", "learning_rate", "patience")
         given = {name: values[name] for name in names if values[name] is not None}
         return (Config.authors if authors else Config)(select=self.metric, **given)
 
     def method(self) -> Augmentation:
-        """The augmentation, its options filled in."""
+        """The augmentation method with its options."""
         fields = {n: getattr(self, n) for n in METHOD_OPTIONS if getattr(self, n) is not None}
         if "size" in fields:
             fields["size"] = _SIZE_FIELDS[fields["size"]]
@@ -208,9 +208,17 @@ class Settings:
 
 
 def expand(augment: Sequence[str], **fields: Any) -> list[Settings]:
-    """One :class:`Settings` a method; each takes those of the given options it has a use for.
+    """Settings of several methods that share all other fields.
 
-    An option that none of the methods has a use for is an error.
+    Args:
+        augment: names of methods.
+        fields: fields of :class:`Settings`. An option goes to the methods that have it.
+
+    Returns:
+        One :class:`Settings` per method.
+
+    Raises:
+        InputError: if none of the methods has a given option.
 
     >>> [s.alpha for s in expand(["vanilla", "fgwmixup"], alpha=0.5)]
     [None, 0.5]
@@ -226,8 +234,8 @@ def expand(augment: Sequence[str], **fields: Any) -> list[Settings]:
     for name in sorted(given):
         if not any(name in options_of(method) for method in augment):
             raise InputError(
-                f"{name}: {', '.join(augment)} has no use for it; leave it out, or add a method "
-                f"that has to augment: {', '.join(users_of(name))}"
+                f"{name}: no option of {', '.join(augment)}; leave it out, or add a "
+                f"method that has it to augment: {', '.join(users_of(name))}"
             )
     return [
         Settings(
@@ -244,9 +252,9 @@ def _options_of(augment: str) -> dict[str, Any]:
     own = {field.name for field in dataclasses.fields(made)}
     found = {name: getattr(made, name) for name in METHOD_OPTIONS if name in own}
     if augment.startswith("gmixup"):
-        found.pop("size", None)  # of the graphons, not of midpoints
+        found.pop("size", None)  # that of graphons, not of midpoints
         if augment != "gmixup_fgw":
-            found.pop("alpha", None)  # read by its attributed graphons only
+            found.pop("alpha", None)  # used by its attributed graphons only
     if "size" in found:
         found["size"] = "adaptive"
     if augment == "fgwmixup_star":
@@ -254,8 +262,22 @@ def _options_of(augment: str) -> dict[str, Any]:
     return found
 
 
+def check_compatible(method: Augmentation, backbone: str) -> None:
+    """Refuse methods whose graphs the backbone (flag spelling) cannot read.
+
+    Raises:
+        InputError: if the method makes continuous edges and the backbone needs shortest paths.
+    """
+    if method.continuous_edges and backbone in GRAPHORMERS:
+        raise InputError(
+            f"augment: {method.name} makes graphs with continuous edge weights, on which there are "
+            f"no shortest paths, so the spatial encoding of {backbone} cannot read them; use "
+            f"{' or '.join(MPNNS)}, or another method"
+        )
+
+
 def options_of(augment: str) -> dict[str, Any]:
-    """Options of :data:`METHOD_OPTIONS` a method has, with their defaults.
+    """The options of :data:`METHOD_OPTIONS` that a method has, with their defaults.
 
     >>> options_of("mmixup")
     {'beta_k': 0.2}
@@ -264,12 +286,12 @@ def options_of(augment: str) -> dict[str, Any]:
 
 
 def users_of(option: str) -> list[str]:
-    """Methods that have an option."""
+    """Names of the methods that have an option."""
     return [name for name in methods.METHODS if option in options_of(name)]
 
 
 def published_name(dataset: str) -> str:
-    """The name by which a dataset's lines are kept: OGB's are published with ``-`` and ``_``.
+    """The spelling used in results: OGB names are published with ``-`` and ``_``.
 
     >>> published_name("ogbg_molbace")
     'ogbg-molbace'
@@ -278,7 +300,7 @@ def published_name(dataset: str) -> str:
 
 
 def is_ogb(dataset: str) -> bool:
-    """Whether a dataset comes with OGB's split and metric."""
+    """Whether a dataset has the split and metric of OGB."""
     return dataset.startswith("ogbg")
 
 

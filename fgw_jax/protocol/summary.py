@@ -59,7 +59,7 @@ class Summary:
         return f"{self.mean:.2f}({self.deviation:.2f}){missing}"
 
 
-class Lines:
+class ResultIndex:
     """Result lines by run. Lines of other kinds are left out."""
 
     def __init__(self, records: Iterable[Mapping[str, Any]]) -> None:

@@ -1,8 +1,7 @@
-"""Training: the step, the loop, checkpoints, metrics."""
+"""Training: config, packing, the compiled step, `fit` and `predict`, metrics, checkpoints."""
 
 from fgw_jax.training import metrics
 from fgw_jax.training.config import Config
-from fgw_jax.training.fit import Result, fit, fit_many, predict
-from fgw_jax.training.tuning import Tuned, tune
+from fgw_jax.training.fit import Result, fit, predict
 
-__all__ = ["Config", "Result", "Tuned", "fit", "fit_many", "metrics", "predict", "tune"]
+__all__ = ["Config", "Result", "fit", "metrics", "predict"]

@@ -1,4 +1,4 @@
-"""Checkpoints: the state of a run in one file, whole or not at all, without pickle."""
+"""Checkpoints: the state of a run in one file, written atomically and without pickle."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FORMAT = "fgw_jax.checkpoint.2"
 
 
 def fingerprint(*parts: Any) -> str:
-    """SHA-256 of what a run depends on, by the text of each part and the bytes of arrays."""
+    """SHA-256 of everything a run depends on: the bytes of arrays, the text of other parts."""
     digest = hashlib.sha256()
     for part in parts:
         data = part.tobytes() if isinstance(part, np.ndarray) else str(part).encode()
@@ -27,10 +27,18 @@ def fingerprint(*parts: Any) -> str:
 
 
 def save(path: str | os.PathLike[str], owner: str, content: Any) -> None:
-    """Write a tree of arrays for the run with fingerprint ``owner``.
+    """Write a tree of arrays.
 
-    The file is written beside its place, brought to disk and renamed, so that a process killed at
-    any moment leaves the old checkpoint or the new one.
+    The file is written under a temporary name, flushed to disk and renamed, so that a process
+    killed at any moment leaves the old checkpoint or the new one.
+
+    Args:
+        path: the file.
+        owner: :func:`fingerprint` of the run.
+        content: a tree of arrays.
+
+    Raises:
+        DataError: if the disk is full or read-only.
     """
     leaves = {str(i): np.asarray(leaf) for i, leaf in enumerate(jax.tree.leaves(content))}
     data = flax.serialization.msgpack_serialize(
@@ -41,7 +49,20 @@ def save(path: str | os.PathLike[str], owner: str, content: Any) -> None:
 
 
 def load(path: str | os.PathLike[str], owner: str, like: Any) -> Any | None:
-    """What :func:`save` wrote, in the shape of ``like``; ``None`` if there is no file."""
+    """Read a checkpoint.
+
+    Args:
+        path: the file.
+        owner: :func:`fingerprint` of the run.
+        like: a tree of the structure that was saved.
+
+    Returns:
+        The tree that :func:`save` wrote, or ``None`` if there is no file.
+
+    Raises:
+        DataError: if the file is damaged.
+        InputError: if it belongs to another run.
+    """
     path = Path(path)
     if not path.exists():
         return None
@@ -51,7 +72,7 @@ def load(path: str | os.PathLike[str], owner: str, like: Any) -> Any | None:
             raise ValueError(f"format {found['format']!r}")
         leaves = [found["leaves"][str(i)] for i in range(len(found["leaves"]))]
         same = found["owner"] == owner
-    except Exception as error:  # msgpack raises many kinds on a damaged file
+    except Exception as error:  # msgpack raises many types of errors on a damaged file
         raise DataError(
             f"{path}: not a checkpoint, or damaged ({error}); remove it to start over"
         ) from error

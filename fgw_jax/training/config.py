@@ -1,4 +1,4 @@
-"""How to train: the numbers of a run."""
+"""Hyperparameters of a training run."""
 
 from __future__ import annotations
 
@@ -15,26 +15,29 @@ from fgw_jax.training.metrics import METRICS
 
 @dataclasses.dataclass(frozen=True)
 class Config:
-    """Numbers of a training run; by default those of the paper's text.
+    """Hyperparameters of a training run; by default those of the paper's text.
 
     Attributes:
         epochs: passes over the training set; the paper has 400, and 300 for Graphormers.
-        batch_size: graphs a step.
+        batch_size: graphs per step.
         learning_rate: of AdamW.
         weight_decay: of AdamW.
-        clip_norm: largest norm of a gradient; ``None``: as it is.
-        decay_every: epochs after which the learning rate is multiplied by ``decay_factor``, again
-            and again; ``None``: constant.
-        decay_factor: see there.
-        patience: epochs without a better validation score, or an equal one at a lower loss, after
-            which training ends, not before epoch ``patience_from``; ``None``: never.
-        patience_from: see there.
-        select: what the best epoch is best at on the validation set: accuracy, auroc or loss.
-            Equal scores are decided by the lower validation loss.
-        max_shapes: padded sizes a dataset may have.
-        max_pairs: bound on the padded pairs of nodes a step, beside one block of each size; where
-            a batch has more, as with many large graphs, it is cut so that memory stays bounded.
-        checkpoint_every: epochs between checkpoints, where one is asked for.
+        clip_norm: maximum norm of the gradient; ``None`` disables clipping.
+        decay_every: number of epochs after which the learning rate is multiplied by
+            ``decay_factor``, repeatedly; ``None`` keeps it constant.
+        decay_factor: see ``decay_every``.
+        patience: number of epochs without a better validation score (or an equal score at a lower
+            loss) after which training stops early; ``None`` disables early stopping.
+        patience_from: first epoch at which training may stop early.
+        select: validation metric that selects the best epoch: accuracy, auroc or loss. Ties are
+            broken by the lower validation loss.
+        max_shapes: maximum number of block sizes.
+        max_pairs: bound on the padded pairs of nodes per step, beside one block of each size.
+            Larger batches, as with many large graphs, are cut so that memory stays bounded.
+        checkpoint_every: epochs between checkpoints.
+
+    Raises:
+        InputError: if a value is out of range.
 
     >>> Config(epochs=300).learning_rate
     0.001
@@ -78,7 +81,7 @@ class Config:
 
     @classmethod
     def authors(cls, **changes: Any) -> Config:
-        """What the authors' code adds to the text.
+        """The hyperparameters of the authors' code, which go beyond the text.
 
         Learning rate halved every 50 epochs, gradients clipped at 5, early stopping with patience
         50 from epoch 100.
@@ -89,8 +92,8 @@ class Config:
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class Numbers:
-    """The numbers of a :class:`Config` that are data to the compiled epoch, not part of it."""
+class TracedHyperparameters:
+    """The fields of a :class:`Config` that are traced: new values compile nothing."""
 
     learning_rate: jax.Array
     weight_decay: jax.Array
@@ -101,8 +104,8 @@ class Numbers:
     patience_from: jax.Array
 
     @classmethod
-    def of(cls, config: Config) -> Numbers:
-        """Options that are off become numbers that change nothing."""
+    def of(cls, config: Config) -> TracedHyperparameters:
+        """Convert a config; disabled options become numbers without effect."""
         never = 2**30
         return cls(
             jnp.asarray(config.learning_rate),

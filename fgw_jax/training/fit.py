@@ -1,4 +1,4 @@
-"""Training from a dataset to a tested model."""
+"""Public API of training: `fit` trains and tests a model, `predict` applies it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import dataclasses
 import os
 import time
 import warnings
-from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -18,19 +17,19 @@ from fgw_jax.backbones.model import Backbone
 from fgw_jax.datasets.dataset import Dataset
 from fgw_jax.errors import check
 from fgw_jax.inputs import check_key, float_dtype
-from fgw_jax.training import checkpoints, metrics, packing, step
-from fgw_jax.training.config import Config, Numbers
-from fgw_jax.training.folds import Folds, check_folds
+from fgw_jax.training import checkpoints, metrics, packing, pool, step
+from fgw_jax.training.config import Config, TracedHyperparameters
+from fgw_jax.training.sets import TrainingSets, check_sets
 from fgw_jax.training.state import State, initial, unravel
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Result:
-    """The best model of a run by its validation score, and how it came about.
+    """The best model of a run by its validation score, with metrics and learning curves.
 
     Attributes:
         params: parameters of the best epoch.
-        batch_stats: running moments of its batch norms; empty for models without.
+        batch_stats: running moments of its batch norms; empty for models without batch norm.
         test: metrics on the test set (accuracy, loss, auroc where defined), computed once, at the
             end; ``None`` without a test set.
         valid: the same on the validation set.
@@ -53,7 +52,7 @@ class Result:
 
     @property
     def variables(self) -> dict[str, Any]:
-        """What ``model.apply`` takes."""
+        """The variables that ``model.apply`` takes."""
         return {"params": self.params, "batch_stats": self.batch_stats}
 
 
@@ -69,25 +68,34 @@ def fit(
     checkpoint: str | os.PathLike[str] | None = None,
     progress: bool = False,
 ) -> Result:
-    """Train ``model``, keep its best epoch on ``valid``, test that once.
+    """Train ``model``, keep its best epoch on ``valid``, and test that once.
 
     The training set is prepared by ``augment`` (once, or every ``refresh_every`` epochs) and put
-    on the device with the validation set; epochs are then single compiled calls. Runs whose
+    on the device with the validation set; up to 20 epochs are then one compiled call. Runs whose
     training and validation graphs together have the same sizes (all folds of a held-out test set,
     all methods on a fold) share one program. The test set has no influence on training, not even by
     its sizes: with and without it the same key gives the same parameters.
 
     Args:
-      model: a backbone.
-      train: training set, not yet augmented.
-      valid: validation set.
-      test: test set; not looked at before the end.
-      config: numbers of the run; by default the paper's.
-      key: random key of initialisation, batches, dropout and augmentation.
-      augment: the method, with its hooks; by default none.
-      checkpoint: file from which a run goes on where it was, and into which it is written every
-        ``config.checkpoint_every`` epochs. A run that was killed ends with the same bits.
-      progress: show a bar (needs tqdm).
+        model: a backbone.
+        train: training set, before augmentation.
+        valid: validation set.
+        test: test set; evaluated once, at the end.
+        config: hyperparameters of the run; by default those of the paper.
+        key: random key of initialization, batches, dropout and augmentation.
+        augment: the augmentation method, with its hooks; by default none.
+        checkpoint: file that the state is written to every ``config.checkpoint_every`` epochs, and
+            that an interrupted run resumes from. It ends with the same bits as one that was not
+            interrupted.
+        progress: show a progress bar (needs tqdm).
+
+    Returns:
+        The best model by its validation score, with its metrics.
+
+    Raises:
+        InputError: if the sets do not fit the model or one another, if training diverges in its
+            first epoch, or if ``checkpoint`` belongs to another run.
+        DataError: if ``checkpoint`` is damaged.
 
     >>> from fgw_jax import backbones, datasets, training
     >>> data = datasets.synthetic(num_graphs=40)
@@ -100,168 +108,121 @@ def fit(
     (['accuracy', 'auroc', 'loss'], 3)
     """
     check_key(key)
-    (result,) = _fit(
-        model, [(train, valid, test)], config, key[None], augment, checkpoint, progress, False
-    )
-    return result
-
-
-def fit_many(
-    model: Backbone,
-    folds: Sequence[tuple[Dataset, Dataset, Dataset | None]],
-    *,
-    config: Config | None = None,
-    keys: jax.Array,
-    augment: Augmentation | None = None,
-    checkpoint: str | os.PathLike[str] | None = None,
-    progress: bool = False,
-) -> list[Result]:
-    """:func:`fit` for several ``(train, valid, test)``, side by side in one program.
-
-    All folds lie in one pool on the device and the parameters of each are a lane of a vmapped
-    epoch. That pays where steps are so small that starting operations costs more than the
-    operations; where they are large, folds one after the other take less. A lane computes what
-    :func:`fit` with its key computes, up to rounding. ``seconds`` is the share of a fold.
-
-    Args:
-      model: a backbone.
-      folds: one ``(train, valid, test)`` each.
-      config: as in :func:`fit`, for all.
-      keys: one key a fold.
-      augment: as in :func:`fit`.
-      checkpoint: as in :func:`fit`, one file for all.
-      progress: as in :func:`fit`.
-    """
-    check(len(folds) > 0, "folds: an empty list; pass at least one (train, valid, test)")
-    check(len(keys) == len(folds), f"keys: {len(keys)} for {len(folds)} folds; pass one a fold")
-    return _fit(model, folds, config, keys, augment, checkpoint, progress, True)
+    config, augment = config or Config(), augment or Augmentation()
+    check_sets(model, train, valid, test, config.select)
+    _check_key_implementation(key)
+    began = time.perf_counter()
+    run_key, augment_key = jax.random.split(key)
+    sets = TrainingSets(model, train, valid, augment, augment_key, config)
+    sets.draw(0)
+    hyper = TracedHyperparameters.of(config)
+    state = initial(model, sets.pool, hyper, run_key)
+    curves = np.zeros((config.epochs, 3))
+    owner = ""
+    if checkpoint is not None:
+        owner = _owner(model, (train, valid, test), config, key, augment)
+        like = {"state": state, "curves": curves, "seconds": 0.0}
+        found = checkpoints.load(checkpoint, owner, like)
+        if found is not None:
+            state = jax.tree.map(jnp.asarray, found["state"])
+            curves = np.array(found["curves"]).reshape(curves.shape)
+            began -= float(found["seconds"])
+    bar = _bar(progress, config.epochs)
+    while True:
+        epoch = int(state.epoch)
+        bar.update(epoch - bar.n)
+        if epoch >= config.epochs or bool(state.stopped):
+            break
+        until = _next_stop(epoch, config, augment.refresh_every, checkpoint is not None)
+        sets.draw(epoch // augment.refresh_every if augment.refresh_every else 0)
+        program = step.Program(model, sets.layout, _hooks(augment), config.select)
+        state, seen = step.run(program, state, sets.pool, sets.train, sets.valid, hyper, until)
+        curves[epoch : int(state.epoch)] = np.asarray(seen)[: int(state.epoch) - epoch]
+        bar.set_postfix_str(f"best validation {abs(float(state.best_score)):.4f}")
+        if checkpoint is not None:
+            seconds = time.perf_counter() - began - sets.augment_seconds
+            # Written with an axis of length one, as checkpoints always were.
+            content = {"state": state, "curves": curves[:, None], "seconds": seconds}
+            checkpoints.save(checkpoint, owner, content)
+    bar.close()
+    return _result(sets, test, state, curves, time.perf_counter() - began - sets.augment_seconds)
 
 
 def predict(
     model: Backbone, variables: dict[str, Any], data: Dataset, batch_size: int = 128
 ) -> np.ndarray:
-    """Logits ``[N, C]`` of a dataset, in its order."""
-    plan = packing.plan([graph.num_nodes for graph in data.graphs], batch_size)
-    pool, (members,) = packing.build(plan, [(data.graphs, data.soft_labels())], model)
+    """Evaluate a trained model.
+
+    Args:
+        model: a backbone.
+        variables: what it takes, such as :attr:`Result.variables`.
+        data: graphs to classify.
+        batch_size: graphs per step.
+
+    Returns:
+        Logits ``[N, C]``, in the order of ``data``.
+    """
+    layout = packing.plan([graph.num_nodes for graph in data.graphs], batch_size)
+    rows, (members,) = pool.build(layout, [(data.graphs, data.soft_labels())], model)
     params = jax.flatten_util.ravel_pytree(variables["params"])[0]
     stats = variables.get("batch_stats", {})
-    logits, _, real = step.predict(model, plan, params, stats, pool, members)
-    return _restore_order(plan, data, np.asarray(logits)[np.asarray(real)])
-
-
-def _restore_order(plan: packing.Layout, data: Dataset, rows: np.ndarray) -> np.ndarray:
-    """Rows that come block after block, put back in the order of the dataset."""
-    out = np.empty_like(rows)
-    out[[graph for _, block in plan.place(data.graphs) for graph in block]] = rows
+    logits, _, real = step.predict(model, layout, params, stats, rows, members)
+    # Logits come block after block.
+    order = [graph for _, block in layout.place(data.graphs) for graph in block]
+    found = np.asarray(logits)[np.asarray(real)]
+    out = np.empty_like(found)
+    out[order] = found
     return out
 
 
-def _fit(
-    model: Backbone,
-    folds: Sequence[tuple[Dataset, Dataset, Dataset | None]],
-    config: Config | None,
-    keys: jax.Array,
-    augment: Augmentation | None,
-    checkpoint: str | os.PathLike[str] | None,
-    progress: bool,
-    many: bool,
-) -> list[Result]:
-    config, augment = config or Config(), augment or Augmentation()
-    check_folds(model, folds, config.select)
-    _check_keys(keys)
-    began = time.perf_counter()
-    run_keys, augment_keys = jax.vmap(lambda k: tuple(jax.random.split(k)))(keys)
-    data = Folds(model, folds, augment, augment_keys, config)
-    data.draw(0)
-    numbers = Numbers.of(config)
-    states = [initial(model, data.pool, numbers, key) for key in run_keys]
-    state: State = jax.tree.map(lambda *x: jnp.stack(x), *states) if many else states[0]
-    curves = np.zeros((config.epochs, len(folds), 3))
-    owner = ""
-    if checkpoint is not None:
-        owner = _owner(model, folds, config, keys, augment, many)
-        like = {"state": state, "curves": curves, "seconds": 0.0}
-        found = checkpoints.load(checkpoint, owner, like)
-        if found is not None:
-            state, curves = jax.tree.map(jnp.asarray, found["state"]), np.array(found["curves"])
-            began -= float(found["seconds"])
-    bar = _bar(progress, config.epochs)
-    while True:
-        epoch = int(np.max(state.epoch))
-        bar.update(epoch - bar.n)
-        if epoch >= config.epochs or bool(np.all(state.stopped)):
-            break
-        until = _next_stop(epoch, config, augment.refresh_every, checkpoint is not None)
-        data.draw(epoch // augment.refresh_every if augment.refresh_every else 0)
-        program = step.Program(model, data.plan, _hooks(augment), config.select)
-        before = np.atleast_1d(state.epoch)
-        arguments = (data.pool, *data.sets(many), numbers, until)
-        state, seen = (step.run_many if many else step.run)(program, state, *arguments)
-        for lane, (a, b) in enumerate(zip(before, np.atleast_1d(state.epoch), strict=True)):
-            curves[a:b, lane] = np.asarray(seen if many else seen[None])[lane, : b - a]
-        bar.set_postfix_str(f"best validation {float(np.mean(np.abs(state.best_score))):.4f}")
-        if checkpoint is not None:
-            seconds = time.perf_counter() - began - data.augment_seconds
-            content = {"state": state, "curves": curves, "seconds": seconds}
-            checkpoints.save(checkpoint, owner, content)
-    bar.close()
-    seconds = time.perf_counter() - began - data.augment_seconds
-    return [
-        _result(data, i, state if not many else jax.tree.map(lambda x, i=i: x[i], state),
-                curves[:, i], seconds / len(folds))
-        for i in range(len(folds))
-    ]  # fmt: skip
-
-
-def _result(data: Folds, fold: int, state: State, curves: np.ndarray, seconds: float) -> Result:
-    model, epochs = data.model, int(state.epoch)
+def _result(
+    sets: TrainingSets, test: Dataset | None, state: State, curves: np.ndarray, seconds: float
+) -> Result:
+    model, epochs = sets.model, int(state.epoch)
     advice = "lower learning_rate, or set clip_norm"
     check(int(state.best_epoch) > 0, f"config: training diverged in its first epoch; {advice}")
     if not np.isfinite(curves[:epochs]).all():
         warnings.warn(f"training diverged in epoch {epochs}, the best before is kept; {advice}")
 
-    def tested(plan: packing.Layout, pool: Any, members: packing.Members) -> dict[str, float]:
+    def evaluate(layout: packing.Layout, rows: Any, members: pool.Members) -> dict[str, float]:
         logits, labels, real = step.predict(
-            model, plan, state.best_params, state.best_stats, pool, members
+            model, layout, state.best_params, state.best_stats, rows, members
         )
         keep = np.asarray(real)
         return metrics.summary(np.asarray(logits)[keep], np.asarray(labels)[keep])
 
-    test = data.folds[fold][2]
+    names = ("train_loss", "valid_loss", "valid_score")
     return Result(
-        params=unravel(model, data.pool, state.best_params),
+        params=unravel(model, sets.pool, state.best_params),
         batch_stats=state.best_stats,
-        test=None if test is None else tested(*data.apart(test)),
-        valid=tested(data.plan, data.pool, data.valid[fold]),
-        curves={
-            name: curves[:epochs, i].copy()
-            for i, name in enumerate(("train_loss", "valid_loss", "valid_score"))
-        },
+        test=None if test is None else evaluate(*sets.pack_separately(test)),
+        valid=evaluate(sets.layout, sets.pool, sets.valid),
+        curves={name: curves[:epochs, i].copy() for i, name in enumerate(names)},
         best_epoch=int(state.best_epoch),
         epochs=epochs,
         seconds=seconds,
-        augment_seconds=data.augment_seconds / len(data.folds),
+        augment_seconds=sets.augment_seconds,
     )
 
 
-def _check_keys(keys: Any) -> None:
-    """Refuse keys of another implementation than JAX's default: a state holds their bits alone."""
-    if jax.dtypes.issubdtype(keys.dtype, jax.dtypes.prng_key):
-        usual, given = jax.random.key_impl(jax.random.key(0)), jax.random.key_impl(keys)
+def _check_key_implementation(key: Any) -> None:
+    """Refuse keys of another implementation than JAX's default: the state holds their bits only."""
+    if jax.dtypes.issubdtype(key.dtype, jax.dtypes.prng_key):
+        usual, given = jax.random.key_impl(jax.random.key(0)), jax.random.key_impl(key)
         check(given == usual, f"key: of the kind {given}; pass jax.random.key(0), a {usual}")
 
 
 def _next_stop(epoch: int, config: Config, refresh: int | None, saving: bool) -> int:
-    """The epoch at which the host has something to do next."""
-    every = [step.EPOCHS_A_CALL, *([refresh] if refresh else [])]
+    """The next epoch at which the host has work to do."""
+    every = [step.EPOCHS_PER_CALL, *([refresh] if refresh else [])]
     every += [config.checkpoint_every] if saving else []
     return min([config.epochs] + [(epoch // n + 1) * n for n in every])
 
 
 def _hooks(augment: Augmentation) -> Augmentation:
-    """The augmentation as far as the compiled step knows it.
+    """The augmentation as the compiled step sees it.
 
-    Methods that leave both hooks alone become one, so that they share a program.
+    All methods without hooks become the same object, so that they share a program.
     """
     own = type(augment)
     if (
@@ -272,24 +233,21 @@ def _hooks(augment: Augmentation) -> Augmentation:
     return augment
 
 
-def _owner(
-    model: Backbone, folds: Any, config: Config, keys: Any, augment: Augmentation, many: bool
-) -> str:
-    prints = [part.fingerprint() for fold in folds for part in fold if part is not None]
-    plain = dataclasses.replace(config, checkpoint_every=1)
+def _owner(model: Backbone, sets: Any, config: Config, key: Any, augment: Augmentation) -> str:
+    """Fingerprint of everything that decides the bits of a run."""
     return checkpoints.fingerprint(
         model,
-        plain,
+        dataclasses.replace(config, checkpoint_every=1),
         augment,
-        many,
+        False,  # fingerprints of earlier versions held an option that is gone
         str(float_dtype()),
-        np.asarray(jax.random.key_data(keys)),
-        *prints,
+        np.asarray(jax.random.key_data(key)),
+        *(data.fingerprint() for data in sets if data is not None),
     )
 
 
 class _Silent:
-    """A progress bar that shows nothing."""
+    """A stand-in for a hidden progress bar."""
 
     n = 0
 

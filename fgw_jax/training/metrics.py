@@ -1,7 +1,7 @@
-"""Metrics of logits against labels; in double precision for numpy, traced for jax arrays.
+"""Metrics of logits ``[N, C]`` against soft labels ``[N, C]``.
 
-Labels are soft, ``[N, C]``; the class of a graph is the largest entry. ``mask`` ``[N]`` leaves
-rows out (padding).
+The class of a graph is its largest entry; an optional ``mask`` ``[N]`` excludes padding. On numpy
+arrays metrics are computed in double precision; on jax arrays they work under ``jit``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from fgw_jax.errors import check
 
 
 def accuracy(logits: Any, labels: Any, mask: Any = None) -> Any:
-    """Share of rows whose largest logit is at the largest label.
+    """Fraction of rows whose largest logit is at the largest label.
 
     >>> float(accuracy(np.array([[2.0, 1.0], [0.0, 1.0]]), np.array([[1.0, 0.0], [1.0, 0.0]])))
     0.5
@@ -36,9 +36,12 @@ def cross_entropy(logits: Any, labels: Any, mask: Any = None) -> Any:
 def auroc(logits: Any, labels: Any, mask: Any = None) -> Any:
     """Area under the ROC curve, ties counted half, as scikit-learn's ``roc_auc_score``.
 
-    Two classes: of class 1 by its probability. More: the mean over classes, each against the
-    rest. A class that is absent (or alone) has no such area: on the host an error, under jit
-    0.5, so that a loop can go on. NaN where a logit is NaN.
+    For two classes, the area of class 1. For more, the mean of one-versus-rest areas. NaN if a
+    logit is NaN. If a class is absent, the area is undefined: an error on the host, 0.5 under
+    ``jit``.
+
+    Raises:
+        InputError: if there is only one class, or on the host if a class is absent.
 
     >>> float(auroc(np.array([[0.0, 1.0], [0.0, 2.0], [0.0, 3.0]]), np.eye(2)[[0, 1, 1]]))
     1.0
@@ -46,26 +49,26 @@ def auroc(logits: Any, labels: Any, mask: Any = None) -> Any:
     xp, logits, labels, mask = _prepare(logits, labels, mask)
     check(logits.shape[1] >= 2, f"logits: AUROC needs two classes, got shape {logits.shape}")
     given = labels.argmax(-1)
-    if logits.shape[1] == 2:  # the order of probabilities, without their rounding
+    if logits.shape[1] == 2:  # ordered like probabilities, without their rounding
         return _area(xp, logits[:, 1] - logits[:, 0], given == 1, mask)
     classes = (scipy.special.softmax if xp is np else jax.nn.softmax)(logits, axis=-1)
     areas = [_area(xp, classes[:, c], given == c, mask) for c in range(logits.shape[1])]
     return sum(areas) / len(areas)
 
 
-#: name -> (metric, whether larger is better); what a model can be selected by
+#: name -> (metric, whether larger is better)
 METRICS = {"accuracy": (accuracy, True), "auroc": (auroc, True), "loss": (cross_entropy, False)}
 
 
 def summary(logits: np.ndarray, labels: np.ndarray) -> dict[str, float]:
-    """All metrics of a set of graphs; no ``auroc`` where a class is absent."""
+    """All metrics of a set of graphs, without ``auroc`` if a class is absent."""
     present = np.unique(labels.argmax(-1))
     names = [n for n in METRICS if n != "auroc" or len(present) == max(labels.shape[1], 2)]
     return {name: float(METRICS[name][0](np.asarray(logits), labels)) for name in names}
 
 
 def _area(xp: Any, scores: Any, positive: Any, mask: Any) -> Any:
-    """Share of (positive, negative) pairs in the right order."""
+    """Fraction of (positive, negative) pairs in the right order."""
     negative = ~positive & mask
     positive = positive & mask
     num_positive, num_negative = positive.sum(), negative.sum()

@@ -1,4 +1,4 @@
-"""What a training run carries from epoch to epoch."""
+"""The state of a training run, its optimizer and its initialization."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import optax
 from jax.flatten_util import ravel_pytree
 
 from fgw_jax.backbones.model import Backbone
-from fgw_jax.training.config import Numbers
-from fgw_jax.training.packing import Rows
+from fgw_jax.training.config import TracedHyperparameters
+from fgw_jax.training.pool import Blocks
 
 
 @jax.tree_util.register_dataclass
@@ -21,8 +21,8 @@ from fgw_jax.training.packing import Rows
 class State:
     """Everything the next epoch depends on, and the best model so far.
 
-    Parameters lie in one vector: the optimiser is then a handful of operations instead of a
-    handful for each parameter. Random numbers of an epoch are drawn from ``key`` and its number.
+    Parameters are one vector, so that the optimizer is a few operations in all instead of a few
+    per parameter. Random numbers of an epoch follow from ``key`` and the epoch's number.
     """
 
     params: jax.Array
@@ -38,21 +38,23 @@ class State:
     best_epoch: jax.Array
 
 
-def optimizer(numbers: Numbers, learning_rate: Any) -> optax.GradientTransformation:
-    """AdamW, after clipping."""
+def optimizer(hyper: TracedHyperparameters, learning_rate: Any) -> optax.GradientTransformation:
+    """Gradient clipping, then AdamW."""
     return optax.chain(
-        optax.clip_by_global_norm(numbers.clip_norm),
-        optax.adamw(learning_rate, weight_decay=numbers.weight_decay),
+        optax.clip_by_global_norm(hyper.clip_norm),
+        optax.adamw(learning_rate, weight_decay=hyper.weight_decay),
     )
 
 
-def sample(pool: tuple[Rows, ...]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-    """Inputs and extras of one row of each size: enough to make parameters from."""
+def sample(pool: tuple[Blocks, ...]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """Inputs and extras of one block of each size, enough to initialize parameters."""
     one = jax.tree.map(lambda x: x[:1], pool)
     return tuple(rows.batch for rows in one), tuple(rows.extras for rows in one)
 
 
-def initial(model: Backbone, pool: tuple[Rows, ...], numbers: Numbers, key: jax.Array) -> State:
+def initial(
+    model: Backbone, pool: tuple[Blocks, ...], hyper: TracedHyperparameters, key: jax.Array
+) -> State:
     """The state before the first epoch."""
     weights_key, run_key = jax.random.split(key)
     params, stats = _variables(model, weights_key, *sample(pool))
@@ -60,7 +62,7 @@ def initial(model: Backbone, pool: tuple[Rows, ...], numbers: Numbers, key: jax.
     return State(
         params=params,
         stats=stats,
-        optimizer=optimizer(numbers, numbers.learning_rate).init(params),
+        optimizer=optimizer(hyper, hyper.learning_rate).init(params),
         key=jax.random.key_data(run_key),
         epoch=jnp.zeros((), jnp.int32),
         stopped=jnp.zeros((), bool),
@@ -74,12 +76,12 @@ def initial(model: Backbone, pool: tuple[Rows, ...], numbers: Numbers, key: jax.
 
 @functools.partial(jax.jit, static_argnames="model")
 def _variables(model: Backbone, key: jax.Array, inputs: Any, extras: Any) -> tuple[jax.Array, Any]:
-    """Parameters as a vector, and batch moments; compiled, or each operation would be by itself."""
+    """Parameters as a vector, and batch moments; one compiled call instead of one per operation."""
     variables = model.init(key, inputs, extras)
     return ravel_pytree(variables["params"])[0], variables.get("batch_stats", {})
 
 
-def unravel(model: Backbone, pool: tuple[Rows, ...], vector: jax.Array) -> Any:
+def unravel(model: Backbone, pool: tuple[Blocks, ...], vector: jax.Array) -> Any:
     """The parameter tree of a vector."""
     shapes = jax.eval_shape(model.init, jax.random.key(0), *sample(pool))["params"]
     leaves, tree = jax.tree.flatten(shapes)

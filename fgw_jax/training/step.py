@@ -15,17 +15,18 @@ from jax.flatten_util import ravel_pytree
 from fgw_jax.augment.base import Augmentation
 from fgw_jax.backbones.model import Backbone
 from fgw_jax.training import metrics
-from fgw_jax.training.config import Numbers
-from fgw_jax.training.packing import Layout, Members, Rows, in_slots, take
+from fgw_jax.training.config import TracedHyperparameters
+from fgw_jax.training.packing import Layout
+from fgw_jax.training.pool import Blocks, Members, slot_labels, take
 from fgw_jax.training.state import State, optimizer, unravel
 
-#: most epochs of one compiled call; the curves of a call are this long
-EPOCHS_A_CALL = 20
+#: maximum number of epochs per compiled call, and length of the curves it returns
+EPOCHS_PER_CALL = 20
 
 
 @dataclasses.dataclass(frozen=True)
 class Program:
-    """What is compiled in: everything else is data."""
+    """The static part of the compiled functions; everything else is data."""
 
     model: Backbone
     layout: Layout
@@ -37,36 +38,39 @@ class Program:
 def run(
     program: Program,
     state: State,
-    pool: tuple[Rows, ...],
+    pool: tuple[Blocks, ...],
     train: Members,
     valid: Members,
-    numbers: Numbers,
+    hyper: TracedHyperparameters,
     until: Any,
 ) -> tuple[State, jax.Array]:
-    """Train up to epoch ``until``, at most 20 epochs further, or until stopped early.
+    """Train until early stopping or epoch ``until``, for at most 20 epochs.
 
-    Returns the state and ``[20, 3]`` curves: training loss, validation loss, validation score.
+    Args:
+        program: model, layout, augmentation and metric; static.
+        state: where to start.
+        pool: all blocks.
+        train: blocks to train on.
+        valid: blocks to validate on.
+        hyper: hyperparameters.
+        until: epoch to stop before.
+
+    Returns:
+        The state, and curves ``[20, 3]``: training loss, validation loss, validation score.
     """
     first = state.epoch
-    curves = jnp.zeros((EPOCHS_A_CALL, 3), state.params.dtype)
+    curves = jnp.zeros((EPOCHS_PER_CALL, 3), state.params.dtype)
 
-    def going(carry: tuple[State, jax.Array]) -> jax.Array:
+    def unfinished(carry: tuple[State, jax.Array]) -> jax.Array:
         now = carry[0]
-        return (now.epoch < jnp.minimum(until, first + EPOCHS_A_CALL)) & ~now.stopped
+        return (now.epoch < jnp.minimum(until, first + EPOCHS_PER_CALL)) & ~now.stopped
 
     def body(carry: tuple[State, jax.Array]) -> tuple[State, jax.Array]:
         now, seen = carry
-        after, line = _epoch(program, now, pool, train, valid, numbers)
+        after, line = _epoch(program, now, pool, train, valid, hyper)
         return after, seen.at[now.epoch - first].set(line)
 
-    return jax.lax.while_loop(going, body, (state, curves))
-
-
-@functools.partial(jax.jit, static_argnames="program")
-def run_many(program: Program, state: State, pool: Any, *data: Any) -> tuple[State, jax.Array]:
-    """:func:`run` for several states, training and validation sets over one pool, side by side."""
-    lanes = functools.partial(run, program)
-    return jax.vmap(lanes, in_axes=(0, None, 0, 0, None, None))(state, pool, *data)
+    return jax.lax.while_loop(unfinished, body, (state, curves))
 
 
 @functools.partial(jax.jit, static_argnames=("model", "layout"))
@@ -75,10 +79,14 @@ def predict(
     layout: Layout,
     params: jax.Array,
     stats: Any,
-    pool: tuple[Rows, ...],
+    pool: tuple[Blocks, ...],
     members: Members,
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """Logits and labels ``[R, C]`` of the members, kind after kind; ``[R]`` which rows count."""
+    """Evaluate the members of a set, block size after block size.
+
+    Returns:
+        Logits ``[R, C]``, labels ``[R, C]``, and ``[R]`` whether a row holds a graph.
+    """
     variables = {"params": unravel(model, pool, params), "batch_stats": stats}
     num_steps, slots = members.num_steps(layout), layout.slots
     lengths = [
@@ -91,7 +99,7 @@ def predict(
         rows, starts = take(pool, members, layout, step, num_steps)
         inputs, extras = [r.batch for r in rows], [r.extras for r in rows]
         logits: Any = model.apply(variables, inputs, extras)
-        # Empty blocks write past the end of their step; the next step writes over them.
+        # Empty blocks write past the end of their step; the next step overwrites them.
         parts = jnp.split(logits.reshape(-1, *shape), np.cumsum(layout.shares)[:-1])
         return tuple(
             jax.lax.dynamic_update_slice_in_dim(f, part, at, 0)
@@ -107,29 +115,30 @@ def predict(
         jax.tree.map(lambda x, at=at: x[at], rows)
         for rows, at in zip(pool, members.positions, strict=True)
     ]
-    labels, real = in_slots(whole)
+    labels, real = slot_labels(whole)
     return jnp.concatenate(logits), labels, real
 
 
 def _epoch(
     program: Program,
     state: State,
-    pool: tuple[Rows, ...],
+    pool: tuple[Blocks, ...],
     train: Members,
     valid: Members,
-    numbers: Numbers,
+    hyper: TracedHyperparameters,
 ) -> tuple[State, jax.Array]:
-    """One pass over the training set, then the validation set; keeps the best model."""
+    """One epoch: train, validate, and keep the best model."""
     key = jax.random.fold_in(jax.random.wrap_key_data(state.key), state.epoch)
     order_key, step_key = jax.random.split(key)
     members, num_steps = train.shuffled(order_key), train.num_steps(program.layout)
-    rate = numbers.learning_rate * numbers.decay_factor ** (state.epoch // numbers.decay_every)
-    update = optimizer(numbers, rate).update
+    rate = hyper.learning_rate * hyper.decay_factor ** (state.epoch // hyper.decay_every)
+    update = optimizer(hyper, rate).update
 
     def body(step: Any, carry: tuple[Any, ...]) -> tuple[Any, ...]:
         params, stats, opt, total = carry
         rows, _ = take(pool, members, program.layout, step, num_steps)
-        # By the tree, then joined: the gradient of cutting a vector adds up one as long a piece.
+        # Differentiated by the tree: the gradient of slicing the vector would be a sum of vectors
+        # of full length, one per parameter.
         weights = unravel(program.model, rows, params)
         gradient, (stats, loss) = jax.grad(_loss, argnums=1, has_aux=True)(
             program, weights, stats, rows, jax.random.fold_in(step_key, step)
@@ -146,13 +155,13 @@ def _epoch(
     score = metric(logits, labels, real).astype(params.dtype)
     signed = score if larger else -score
     better = (signed > state.best_score) | ((signed == state.best_score) & (loss < state.best_loss))
-    # The largest of NaN logits is the first: a model that is none may have a good score.
+    # The argmax of NaN logits is 0, so a diverged model may have a good score.
     better &= jnp.isfinite(loss) & jnp.isfinite(total)
     epoch = state.epoch + 1
     keep = lambda new, old: jax.tree.map(lambda a, b: jnp.where(better, a, b), new, old)  # noqa: E731
     best_epoch = keep(epoch, state.best_epoch)
-    waited = (epoch >= numbers.patience_from) & (epoch - best_epoch >= numbers.patience)
-    # A diverged run has nothing more to learn, and NaN would spread.
+    waited = (epoch >= hyper.patience_from) & (epoch - best_epoch >= hyper.patience)
+    # A diverged run cannot recover.
     diverged = ~jnp.isfinite(total)
     after = State(
         params=params,
@@ -174,10 +183,10 @@ def _loss(
     program: Program,
     weights: Any,
     stats: Any,
-    rows: tuple[Rows, ...],
+    rows: tuple[Blocks, ...],
     key: jax.Array,
 ) -> tuple[jax.Array, tuple[Any, jax.Array]]:
-    """Soft-label cross entropy of one step, the augmentation's hooks on its way."""
+    """Soft-label cross entropy of one step, with the hooks of the augmentation."""
     model, augment = program.model, program.augment
     graph_key, mix_key, encode_key, head_key = jax.random.split(key, 4)
     inputs = [
@@ -197,7 +206,7 @@ def _loss(
         mutable=["batch_stats"],
         rngs={"dropout": encode_key},
     )
-    labels, real = in_slots(rows)
+    labels, real = slot_labels(rows)
     representations, labels = augment.on_representations(mix_key, representations, labels, real)
     logits = model.apply(
         variables, representations, train=True, method=model.classify, rngs={"dropout": head_key}

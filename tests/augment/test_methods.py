@@ -43,17 +43,6 @@ def test_fields_are_set_and_unknown_names_are_refused_with_what_there_is():
         augment.make("vanilla", ratio=0.1)
 
 
-@pytest.mark.parametrize("backbone", ["vgcn", "vgin", "graphormer", "graphormer_gd"])
-@pytest.mark.parametrize("name", augment.METHODS)
-def test_only_continuous_edges_and_shortest_paths_do_not_go_together(name, backbone):
-    if name == "ifmixup" and backbone.startswith("graphormer"):
-        with pytest.raises(InputError, match="continuous edge weights.*shortest paths.*use vgcn"):
-            augment.check_compatible(name, backbone)
-    else:
-        augment.check_compatible(name, backbone)
-        augment.check_compatible(augment.make(name), backbone)
-
-
 def test_a_name_the_room_does_not_have_is_an_attribute_error():
     with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
         _ = augment.Nothing

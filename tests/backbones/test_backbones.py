@@ -193,7 +193,7 @@ def test_wrong_use_is_told(rng):
     with pytest.raises(InputError, match="hidden: 6 does not divide"):
         backbones.make("graphormer", 2, hidden=6).init(jax.random.key(0), Batch.stack([graph]))
     for argument in ("dropout", "attention_dropout"):
-        with pytest.raises(InputError, match=f"{argument}: 1.5 is no rate"):
+        with pytest.raises(InputError, match=f"{argument}: 1.5 is not a dropout rate"):
             backbones.make("graphormer", 2, **{argument: 1.5})
     repelled = Graph.from_adjacency([[0, -3], [-3, 0]], np.ones((2, 1)))
     for inputs in (Batch.stack([repelled]), conversions.to_jraph(repelled)):

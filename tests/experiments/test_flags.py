@@ -71,7 +71,7 @@ def refused(capsys, main, *argv, names, extra=None):
     ("argv", "said"),
     [
         (["--alpha=2"], "--alpha: 2.0 is not from 0 to 1"),
-        (["--augment=vanilla", "--alpha=0.5"], "--alpha: vanilla has no use for it; leave it out"),
+        (["--augment=vanilla", "--alpha=0.5"], "--alpha: no option of vanilla; leave it out"),
         (["--augment=ifmixup", "--backbone=graphormer"], "--augment: ifmixup makes graphs with"),
         (["--backbone=gcn"], "--backbone: no such name 'gcn'; choose one of vgcn"),
         (["--folds=200"], "--folds: the smallest class has 150 graphs"),

@@ -9,7 +9,7 @@ import pytest
 from experiments import paper, sweeps, tables
 from fgw_jax.errors import InputError
 from fgw_jax.protocol.settings import Settings
-from fgw_jax.protocol.summary import Lines, run_key
+from fgw_jax.protocol.summary import ResultIndex, run_key
 
 SIZES = {
     "main": 5 * 2 * (8 + 7), "noise": 2 * 3 * 6, "alpha": 2 * 4 * 4, "beta_k": 2 * 4 * 4,
@@ -40,17 +40,17 @@ def test_every_cell_of_the_paper_has_a_run(name):
     assert len(set(places)) == len(places)
     figures = [cell.paper for cell in table.cells]
     assert all(f is None for f in figures) == table.plot
-    plan = sweeps.plan(table, Lines([]))
+    plan = sweeps.plan(table, ResultIndex([]))
     assert {run_key(s) for _, options in plan.cells for s in options} == {
         run_key(s) for s in plan.runs
     }
 
 
 def test_tables_share_runs():
-    together = [s for n in SIZES for s in sweeps.plan(sweeps.TABLES[n](), Lines([])).runs]
+    together = [s for n in SIZES for s in sweeps.plan(sweeps.TABLES[n](), ResultIndex([])).runs]
     assert len({run_key(s) for s in together}) < len(together)
-    main = {run_key(s) for s in sweeps.plan(sweeps.TABLES["main"](), Lines([])).runs}
-    alpha = {run_key(s) for s in sweeps.plan(sweeps.TABLES["alpha"](), Lines([])).runs}
+    main = {run_key(s) for s in sweeps.plan(sweeps.TABLES["main"](), ResultIndex([])).runs}
+    alpha = {run_key(s) for s in sweeps.plan(sweeps.TABLES["alpha"](), ResultIndex([])).runs}
     assert len(main & alpha) == 8  # alpha = 0.95, two datasets, two backbones, two methods
 
 
@@ -81,13 +81,13 @@ def test_validation_chooses_not_test():
         for s, test, valid in zip(options, (0.9, 0.8, 0.7), (0.5, 0.7, 0.6), strict=True)
         for r in lines_of(s, test, validation=valid)
     ]
-    lines = Lines(records)
+    lines = ResultIndex(records)
     (shown,) = tables.fill(sweeps.plan(table, lines, ["alpha"]), lines)
     assert shown.summary.settings.alpha == 0.5
     assert shown.summary.mean == pytest.approx(80)
     assert "variants" not in shown.markdown()
     for some, done in ((records[:10], 1), (records[1:], 2)):
-        lines = Lines(some)
+        lines = ResultIndex(some)
         (shown,) = tables.fill(sweeps.plan(table, lines, ["alpha"]), lines)
         assert f"[{done} of 3 variants]" in shown.markdown()
     assert shown.summary.settings.alpha == 0.5
@@ -97,13 +97,13 @@ def test_a_tables_own_axis_is_not_replaced():
     for name, field, value in (("patience", "patience", 50), ("depth", "num_layers", 4)):
         table = sweeps.TABLES[name]()
         own = [cell.settings for cell in table.cells]
-        plan = sweeps.plan(table, Lines([]), **{field: value}, seed=3)
+        plan = sweeps.plan(table, ResultIndex([]), **{field: value}, seed=3)
         assert plan.runs == tuple(dataclasses.replace(run, seed=3) for run in own)
         with pytest.raises(InputError, match=f"{field}: the columns of --table={name}"):
             sweeps.check_overrides(table, {field: value}, named=True)
         sweeps.check_overrides(table, {field: value}, named=False)
     main = sweeps.TABLES["main"]()
-    assert all(run.patience == 50 for run in sweeps.plan(main, Lines([]), patience=50).runs)
+    assert all(run.patience == 50 for run in sweeps.plan(main, ResultIndex([]), patience=50).runs)
     with pytest.raises(InputError, match="epochs: 0 must be at least 1"):
         sweeps.check_overrides(main, {"epochs": 0}, named=True)
     sweeps.check_overrides(sweeps.TABLES["ogb"](), {"folds": 1}, named=True)
@@ -112,23 +112,23 @@ def test_a_tables_own_axis_is_not_replaced():
 def test_the_grid_of_training_runs_as_asked():
     table = sweeps.select(sweeps.TABLES["main"](), ["PROTEINS", "NCI1"], ["vgcn"], [])
     asked = {"epochs": 5, "hidden": 16, "num_layers": 2, "patience": 3}
-    for run in sweeps.plan(table, Lines([]), ["training"], **asked).runs:
+    for run in sweeps.plan(table, ResultIndex([]), ["training"], **asked).runs:
         assert {name: getattr(run, name) for name in asked} == asked
 
 
 def test_batch_size_and_rate_come_from_vanilla_validation_first():
     table = sweeps.select(sweeps.TABLES["noise"](), ["NCI1"], [], ["vanilla", "gmixup"])
-    first = sweeps.plan(table, Lines([]), ["training"])
+    first = sweeps.plan(table, ResultIndex([]), ["training"])
     assert first.waiting == len(table.cells)
     assert len(first.runs) == 6
     records = []
     for i, settings in enumerate(first.runs):
         records += lines_of(settings, 0.7, validation=0.6 + 0.01 * (i == 4))
-    second = sweeps.plan(table, Lines(records), ["training"])
+    second = sweeps.plan(table, ResultIndex(records), ["training"])
     assert second.waiting == 0
     chosen = {(s.batch_size, s.learning_rate) for _, options in second.cells for s in options}
     assert chosen == {(first.runs[4].batch_size, first.runs[4].learning_rate)}
-    assert sweeps.plan(table, Lines(records[1:]), ["training"]).waiting == len(table.cells)
+    assert sweeps.plan(table, ResultIndex(records[1:]), ["training"]).waiting == len(table.cells)
 
 
 def test_a_filter_without_cells_is_refused():
@@ -145,7 +145,7 @@ def test_a_filter_without_cells_is_refused():
 def test_a_table_shows_ours_the_papers_the_difference_and_p():
     table = sweeps.select(sweeps.TABLES["main"](), ["NCI1"], ["vgcn"], ["vanilla", "fgwmixup"])
     vanilla, ours = (cell.settings for cell in table.cells)
-    lines = Lines(lines_of(vanilla, 0.75) + lines_of(ours, 0.78)[:9])
+    lines = ResultIndex(lines_of(vanilla, 0.75) + lines_of(ours, 0.78)[:9])
     shown = tables.fill(sweeps.plan(table, lines), lines)
     text = tables.markdown(table, shown)
     assert "2 of 2 cells ran" in text
@@ -159,17 +159,19 @@ def test_a_table_shows_ours_the_papers_the_difference_and_p():
 
 def test_cells_where_nothing_ran_are_empty_but_for_the_paper():
     table = sweeps.TABLES["size"]()
-    shown = tables.fill(sweeps.plan(table, Lines([])), Lines([]))
+    shown = tables.fill(sweeps.plan(table, ResultIndex([])), ResultIndex([]))
     assert all(s.markdown() == "" for s in shown)
     noise = sweeps.TABLES["noise"]()
-    shown = tables.fill(sweeps.plan(noise, Lines([])), Lines([]))
+    shown = tables.fill(sweeps.plan(noise, ResultIndex([])), ResultIndex([]))
     assert shown[0].markdown() == "[70.00]"
 
 
 def test_figures_are_drawn_from_what_ran(tmp_path):
     table = sweeps.TABLES["depth"]()
-    assert not tables.draw(table, tables.fill(sweeps.plan(table, Lines([])), Lines([])), tmp_path)
-    lines = Lines([r for cell in table.cells[:6] for r in lines_of(cell.settings, 0.7)])
+    assert not tables.draw(
+        table, tables.fill(sweeps.plan(table, ResultIndex([])), ResultIndex([])), tmp_path
+    )
+    lines = ResultIndex([r for cell in table.cells[:6] for r in lines_of(cell.settings, 0.7)])
     path = tmp_path / "plots" / "depth.png"
     assert tables.draw(table, tables.fill(sweeps.plan(table, lines), lines), path)
     assert path.stat().st_size > 1000
@@ -193,7 +195,7 @@ def test_the_papers_claims_follow_from_its_own_table():
 def test_speed_up_is_strict_over_relaxed():
     table = sweeps.select(sweeps.TABLES["main"](), ["NCI1"], ["vgcn"], list(sweeps.OURS))
     strict, relaxed = (cell.settings for cell in table.cells)
-    lines = Lines(lines_of(strict, 0.7, seconds=6.0) + lines_of(relaxed, 0.7, seconds=2.0))
+    lines = ResultIndex(lines_of(strict, 0.7, seconds=6.0) + lines_of(relaxed, 0.7, seconds=2.0))
     shown = tables.fill(sweeps.plan(table, lines), lines)
     assert tables.speed_up(shown) == "3.00 to 3.00"
     assert tables.speed_up(shown[:1]) is None

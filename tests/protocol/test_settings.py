@@ -8,7 +8,7 @@ from fgw_jax import augment, backbones
 from fgw_jax.augment import FGWMixup
 from fgw_jax.errors import InputError
 from fgw_jax.midpoint import Median
-from fgw_jax.protocol.settings import BACKBONES, HEADS, Settings, expand, options_of, users_of
+from fgw_jax.protocol.settings import Settings, expand, options_of, users_of
 from fgw_jax.protocol.summary import run_key
 
 
@@ -44,7 +44,6 @@ def test_settings_that_resolve_alike_are_one_run():
 
 
 def test_widths_of_graphormers_divide_by_their_heads():
-    assert backbones.Graphormer.heads == backbones.GraphormerGD.heads == HEADS
     with pytest.raises(InputError, match="hidden: 30 does not divide by 4 heads"):
         Settings(backbone="graphormer", hidden=30)
     assert Settings(backbone="vgcn", hidden=30).resolved()["hidden"] == 30
@@ -55,8 +54,8 @@ def test_widths_of_graphormers_divide_by_their_heads():
     [
         ({"backbone": "gcn"}, "backbone: no such name 'gcn'; choose one of vgcn"),
         ({"augment": "mixup"}, "augment: no such name 'mixup'; choose one of vanilla"),
-        ({"augment": "vanilla", "alpha": 0.5}, "alpha: vanilla has no use for it; leave it out"),
-        ({"augment": "fgwmixup", "step_size": 1.0}, "step_size: fgwmixup has no use"),
+        ({"augment": "vanilla", "alpha": 0.5}, "alpha: no option of vanilla; leave it out"),
+        ({"augment": "fgwmixup", "step_size": 1.0}, "step_size: no option of fgwmixup"),
         ({"augment": "fgwmixup", "alpha": 1.5}, "alpha: 1.5 is not from 0 to 1"),
         ({"augment": "fgwmixup", "size": "big"}, "size: no such name 'big'"),
         ({"label_noise": -0.1}, "label_noise: -0.1 is not from 0 to 1"),
@@ -66,12 +65,12 @@ def test_widths_of_graphormers_divide_by_their_heads():
         ({"learning_rate": 0.0}, "learning_rate: 0.0 must be above 0"),
         ({"patience": 0}, "patience: 0 must be at least 1"),
         ({"augment": "fgwmixup", "refresh_every": 0}, "refresh_every: 0 must be at least 1"),
-        ({"augment": "gmixup", "refresh_every": 5}, "refresh_every: gmixup has no use for it"),
+        ({"augment": "gmixup", "refresh_every": 5}, "refresh_every: no option of gmixup"),
         ({"seed": -1}, "seed: -1 is not from 0 to"),
         ({"seed": 2**32}, "seed: 4294967296 is not from 0 to"),
         ({"learning_rate": float("inf")}, "learning_rate: inf must be above 0 and finite"),
         ({"augment": "dropedge", "ratio": 1.5}, "ratio: 1.5 is not a share"),
-        ({"augment": "ifmixup", "backbone": "graphormer"}, "no shortest paths"),
+        ({"augment": "ifmixup", "backbone": "graphormer"}, "no shortest paths.*use vgcn or vgin"),
     ],
 )
 def test_wrong_values_and_combinations_name_the_field_and_the_remedy(fields, said):
@@ -83,7 +82,7 @@ def test_options_go_to_the_methods_that_have_them():
     runs = expand(["vanilla", "dropedge", "fgwmixup_star"], ratio=0.1, step_size=0.5)
     assert [run.ratio for run in runs] == [None, 0.1, 0.1]
     assert [run.step_size for run in runs] == [None, None, 0.5]
-    with pytest.raises(InputError, match="alpha: vanilla, dropedge has no use for it"):
+    with pytest.raises(InputError, match="alpha: no option of vanilla, dropedge"):
         expand(["vanilla", "dropedge"], alpha=0.5)
     with pytest.raises(InputError, match="names a method twice"):
         expand(["vanilla", "vanilla"])
@@ -112,7 +111,7 @@ def test_training_gets_its_numbers():
 @pytest.mark.parametrize("method", augment.METHODS)
 def test_every_method_has_settings_with_every_backbone_or_a_reason(method):
     refused = []
-    for backbone in BACKBONES:
+    for backbone in backbones.BACKBONES:
         try:
             made = Settings(backbone=backbone, augment=method)
         except InputError as error:

@@ -219,28 +219,6 @@ def test_early_stopping_and_step_decay():
         np.testing.assert_allclose(a, b, atol=1e-6)
 
 
-def test_side_by_side_equals_one_after_the_other():
-    keys = jax.random.split(jax.random.key(3), 2)
-    short = dataclasses.replace(CONFIG, epochs=3)
-    together = training.fit_many(model(), folds(), config=short, keys=keys)
-    for key, fold, result in zip(keys, folds(), together, strict=True):
-        alone = training.fit(model(), *fold, config=short, key=key)
-        for name, curve in alone.curves.items():
-            # Sums in another order: a graph on the border may change sides.
-            slack = 1.01 / len(fold[1]) if name == "valid_score" else 0.02
-            np.testing.assert_allclose(result.curves[name], curve, rtol=0.02, atol=slack)
-
-
-def test_tuning_takes_the_best_pair_by_validation():
-    pairs = [fold[:2] for fold in folds()[:1]]
-    tuned = training.tune(
-        model(), pairs, config=CONFIG, key=KEY, learning_rates=(1e-2, 1e-9), batch_sizes=(16,)
-    )
-    assert tuned.config == CONFIG
-    assert set(tuned.scores) == {(1e-2, 16), (1e-9, 16)}
-    assert tuned.scores[1e-2, 16] > tuned.scores[1e-9, 16]
-
-
 def test_wrong_use_is_told():
     train, valid, _ = folds()[0]
     with pytest.raises(InputError, match="classes for a model of 3"):
@@ -262,9 +240,7 @@ def test_wrong_use_is_told():
     one_class = valid[np.flatnonzero(np.asarray(valid.labels) == 1)]
     config = dataclasses.replace(CONFIG, select="auroc")
     with pytest.raises(InputError, match="valid: no graph of class 0"):
-        training.tune(model(), [(train, one_class)], config=config, key=KEY)
-    with pytest.raises(InputError, match="keys: 1 for 2 folds"):
-        training.fit_many(model(), folds(), keys=jax.random.split(KEY, 1))
+        training.fit(model(), train, one_class, config=config, key=KEY)
 
 
 def test_divergence_is_told():
@@ -277,8 +253,8 @@ def test_divergence_is_told():
 def test_a_model_of_nan_is_never_the_best(select):
     """The largest of NaN logits is the first, so that its accuracy may be good."""
     train, valid, test = folds()[0]
-    spoilt = dataclasses.replace(valid.graphs[0], features=valid.graphs[0].features * np.nan)
-    broken = Dataset([spoilt, *valid.graphs[1:]], valid.labels)
+    corrupted = dataclasses.replace(valid.graphs[0], features=valid.graphs[0].features * np.nan)
+    broken = Dataset([corrupted, *valid.graphs[1:]], valid.labels)
     config = dataclasses.replace(CONFIG, epochs=2, select=select)
     with pytest.raises(InputError, match="diverged in its first epoch"):
         training.fit(model(), train, broken, test, config=config, key=KEY)

@@ -13,6 +13,7 @@ from fgw_jax import Graph, backbones
 from fgw_jax.datasets import synthetic
 from fgw_jax.errors import InputError
 from fgw_jax.training import packing
+from fgw_jax.training.pool import build, slot_labels, take
 
 sizes_of = st.lists(st.integers(1, 90), min_size=1, max_size=120)
 
@@ -43,10 +44,8 @@ def test_shared_blocks_hold_every_graph_once(sizes, batch_size, max_shapes):
 def test_shared_blocks_leave_hardly_a_row_empty():
     sizes = np.random.default_rng(0).geometric(1 / 25, 800) + 4
     rows = lambda plan: np.dot(plan.sizes, plan.shares) / plan.batch_size  # noqa: E731
-    shared, apart = (
-        rows(packing.plan(sizes, 128, slots=packing.SLOTS)),
-        rows(packing.plan(sizes, 128)),
-    )
+    shared = rows(packing.plan(sizes, 128, slots=packing.SLOTS))
+    apart = rows(packing.plan(sizes, 128))
     assert shared < 1.1 * (sizes + 1).mean() < apart
 
 
@@ -105,7 +104,7 @@ def test_an_epoch_takes_every_graph_of_a_set_once(slots):
     plan = packing.plan(range(2, 42), 8, max_shapes=3, slots=(slots,))
     kept = graphs if slots == 1 else MODEL.quotients(graphs)
     sets = [(kept[:30], labels[:30]), (kept[20:], labels[20:])]
-    pool, (first, second) = packing.build(plan, sets, MODEL)
+    pool, (first, second) = build(plan, sets, MODEL)
     assert sum(int(rows.filled.sum()) for rows in pool) >= 40
 
     @jax.jit
@@ -114,8 +113,8 @@ def test_an_epoch_takes_every_graph_of_a_set_once(slots):
         steps = members.num_steps(plan)
 
         def body(step, seen):
-            rows, _ = packing.take(pool, members, plan, step, steps)
-            labels, real = packing.in_slots(rows)
+            rows, _ = take(pool, members, plan, step, steps)
+            labels, real = slot_labels(rows)
             # The rows a virtual node is joined to tell the size of its graph.
             joined = [
                 jnp.take_along_axis(r.extras.blocks.sum(2), r.extras.virtual, 1) for r in rows
@@ -150,10 +149,10 @@ def test_no_step_is_without_a_graph(sizes, batch_size):
     nodes = [graph.num_nodes for graph in kept]
     plan = packing.plan(nodes, batch_size, slots=packing.SLOTS, max_pairs=2**14)
     labels = np.eye(2, dtype=np.float32)[np.zeros(len(kept), int)]
-    pool, (members,) = packing.build(plan, [(kept, labels)], MODEL)
+    pool, (members,) = build(plan, [(kept, labels)], MODEL)
     steps = int(members.num_steps(plan))
     taken = [
-        int(packing.in_slots(packing.take(pool, members, plan, step, steps)[0])[1].sum())
+        int(slot_labels(take(pool, members, plan, step, steps)[0])[1].sum())
         for step in range(steps)
     ]
     assert min(taken) >= 1 and sum(taken) == len(sizes)
@@ -165,17 +164,14 @@ def test_rare_large_graphs_come_at_any_step():
     graphs = [Graph.from_edges([(0, 1)], n) for n in sizes]
     plan = packing.plan(sizes, 10)
     labels = np.eye(2, dtype=np.float32)[np.zeros(len(sizes), int)]
-    pool, (members,) = packing.build(plan, [(graphs, labels)], MODEL)
+    pool, (members,) = build(plan, [(graphs, labels)], MODEL)
     steps = int(members.num_steps(plan))
 
     @jax.jit
     def large(key):
         shuffled = members.shuffled(key)
         return jnp.stack(
-            [
-                packing.take(pool, shuffled, plan, step, steps)[0][-1].filled.sum()
-                for step in range(steps)
-            ]
+            [take(pool, shuffled, plan, step, steps)[0][-1].filled.sum() for step in range(steps)]
         )
 
     counts = np.array([large(jax.random.key(seed)) for seed in range(200)])
@@ -201,10 +197,10 @@ def test_graphs_in_several_sets_take_one_block():
     data = synthetic(num_graphs=20)
     plan = packing.plan([graph.num_nodes for graph in data.graphs], 8)
     everything = (data.graphs, data.soft_labels())
-    pool, members = packing.build(plan, [everything, everything], MODEL)
+    pool, members = build(plan, [everything, everything], MODEL)
     assert sum(int(rows.filled.sum()) for rows in pool) == 20
     other = (data.graphs, 1 - data.soft_labels())
-    pool, _ = packing.build(plan, [everything, other], MODEL)
+    pool, _ = build(plan, [everything, other], MODEL)
     assert sum(int(rows.filled.sum()) for rows in pool) == 40
     assert dataclasses.is_dataclass(members[0])
 
@@ -213,5 +209,5 @@ def test_a_set_may_hold_a_graph_many_times():
     data = synthetic(num_graphs=20)
     plan = packing.plan([graph.num_nodes for graph in data.graphs], 8)
     often = data[np.repeat(np.arange(20), 10)]
-    _, (members,) = packing.build(plan, [(often.graphs, often.soft_labels())], MODEL)
+    _, (members,) = build(plan, [(often.graphs, often.soft_labels())], MODEL)
     assert sum(map(int, members.counts)) == 200

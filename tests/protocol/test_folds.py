@@ -9,7 +9,7 @@ import pytest
 from fgw_jax import Graph, datasets, programs
 from fgw_jax.datasets import Split
 from fgw_jax.errors import DataError, InputError
-from fgw_jax.protocol import cost, results, runner, summary
+from fgw_jax.protocol import cost, folds, results, summary
 from fgw_jax.protocol.settings import Settings, expand
 
 SMALL = {"num_layers": 1, "hidden": 4, "epochs": 2, "batch_size": 16, "folds": 3}
@@ -27,8 +27,8 @@ def data():
 
 
 @pytest.fixture(scope="module")
-def bench(data):
-    return runner.Workbench(own=[data])
+def runner(data):
+    return folds.FoldRunner(own=[data])
 
 
 @pytest.fixture(scope="module")
@@ -37,9 +37,9 @@ def runs():
 
 
 @pytest.fixture(scope="module")
-def undisturbed(bench, runs, tmp_path_factory):
+def undisturbed(runner, runs, tmp_path_factory):
     store = results.Store(tmp_path_factory.mktemp("whole") / "results.jsonl")
-    runner.run(runner.jobs(runs), store, bench)
+    folds.run(folds.jobs(runs), store, runner)
     return store
 
 
@@ -47,7 +47,7 @@ def scores(store):
     return {r["key"]: (r["test"], r["validation"], r["best_epoch"]) for r in store.records()}
 
 
-def test_a_line_says_what_ran(undisturbed, bench, runs, data):
+def test_a_line_says_what_ran(undisturbed, runner, runs, data):
     lines = [json.loads(line) for line in undisturbed.path.read_text().splitlines()]
     # As they were done, which is no order of its own.
     found = {(line["settings"]["augment"], line["fold"]): line for line in lines}
@@ -61,62 +61,62 @@ def test_a_line_says_what_ran(undisturbed, bench, runs, data):
     assert first["metric"] == "accuracy"
     assert first["epochs"] == 2
     assert set(first["seconds"]) == {"augment", "train"}
-    size = len(bench.splits(runs[0])[0].test)
+    size = len(runner.splits(runs[0])[0].test)
     assert first["test"] * size == pytest.approx(round(first["test"] * size))
 
 
-def test_stopped_and_resumed_ends_with_the_same_lines(undisturbed, bench, runs, tmp_path):
+def test_stopped_and_resumed_ends_with_the_same_lines(undisturbed, runner, runs, tmp_path):
     store = results.Store(tmp_path / "results.jsonl")
-    work = runner.jobs(runs)
-    runner.run(work[:2], store, bench)
+    work = folds.jobs(runs)
+    folds.run(work[:2], store, runner)
     before = store.path.read_bytes()
-    runner.run(work, results.Store(store.path), bench)
+    folds.run(work, results.Store(store.path), runner)
     assert store.path.read_bytes().startswith(before)
     assert scores(store) == scores(undisturbed)
     done = store.path.read_bytes()
-    runner.run(work, results.Store(store.path), bench)
+    folds.run(work, results.Store(store.path), runner)
     assert store.path.read_bytes() == done
 
 
-def test_shards_in_any_order_make_the_same_lines(undisturbed, bench, runs, tmp_path):
-    work = runner.jobs(runs)
-    parts = [runner.shard(work, 2, i) for i in (1, 0)]
+def test_shards_in_any_order_make_the_same_lines(undisturbed, runner, runs, tmp_path):
+    work = folds.jobs(runs)
+    parts = [folds.shard(work, 2, i) for i in (1, 0)]
     assert sorted(map(work.index, parts[0] + parts[1])) == list(range(len(work)))
     store = results.Store(tmp_path / "results.jsonl")
     for part in parts:
-        runner.run(part[::-1], store, bench)
+        folds.run(part[::-1], store, runner)
     assert scores(store) == scores(undisturbed)
     for bad in ((0, 0), (2, 2), (2, -1)):
         with pytest.raises(InputError, match="shard"):
-            runner.shard(work, *bad)
+            folds.shard(work, *bad)
 
 
-def test_first_folds_only_and_the_rest_later(bench, runs):
-    some = runner.jobs(runs, max_folds=1)
+def test_first_folds_only_and_the_rest_later(runner, runs):
+    some = folds.jobs(runs, max_folds=1)
     assert [job.fold for job in some] == [0, 0]
-    assert {bench.key(job) for job in some} <= {bench.key(job) for job in runner.jobs(runs)}
+    assert {runner.key(job) for job in some} <= {runner.key(job) for job in folds.jobs(runs)}
     with pytest.raises(InputError, match="max_folds: 0"):
-        runner.jobs(runs, max_folds=0)
+        folds.jobs(runs, max_folds=0)
 
 
-def test_a_fold_may_end_early(bench):
+def test_a_fold_may_end_early(runner):
     fields = SMALL | {"dataset": "mine", "epochs": 150, "learning_rate": 0.3}
     whole, early = Settings(**fields), Settings(patience=2, **fields)
-    assert 100 <= bench.run(runner.Job(early, 0))["epochs"] < 150
-    assert bench.key(runner.Job(early, 0)) != bench.key(runner.Job(whole, 0))
+    assert 100 <= runner.run(folds.Job(early, 0))["epochs"] < 150
+    assert runner.key(folds.Job(early, 0)) != runner.key(folds.Job(whole, 0))
 
 
-def test_label_noise_reaches_training_only(bench):
+def test_label_noise_reaches_training_only(runner):
     longer = SMALL | {"epochs": 40, "learning_rate": 0.02}
-    clean = bench.run(runner.Job(Settings(dataset="mine", **longer), 0))
-    noisy = bench.run(runner.Job(Settings(dataset="mine", label_noise=1.0, **longer), 0))
+    clean = runner.run(folds.Job(Settings(dataset="mine", **longer), 0))
+    noisy = runner.run(folds.Job(Settings(dataset="mine", label_noise=1.0, **longer), 0))
     # Every training label is switched: what is learned is the opposite of clean validation labels.
     assert noisy["validation"] < clean["validation"]
     assert noisy["run"] != clean["run"]
-    job = runner.Job(Settings(dataset="mine", label_noise=1.0, **longer), 0)
+    job = folds.Job(Settings(dataset="mine", label_noise=1.0, **longer), 0)
     parts, whole = (
-        bench.parts(job),
-        bench.parts(runner.Job(Settings(dataset="mine", **longer), 0)),
+        runner.parts(job),
+        runner.parts(folds.Job(Settings(dataset="mine", **longer), 0)),
     )
     same = [(a.labels == b.labels).all() for a, b in zip(parts, whole, strict=True)]
     assert (parts[0].labels != whole[0].labels).all() and same[1:] == [True, True]
@@ -126,10 +126,10 @@ def test_scaffold_repeats_the_published_split_with_other_seeds(data):
     order = np.arange(len(data))
     split = Split(order[:20], order[20:28], order[28:])
     molecules = data.replace(name="ogbg-mine", split=split)
-    bench = runner.Workbench(own=[molecules])
+    runner = folds.FoldRunner(own=[molecules])
     run = Settings(dataset="ogbg-mine", **(SMALL | {"folds": 2}))
-    assert [s is split for s in bench.splits(run)] == [True, True]
-    lines = [bench.run(job) for job in runner.jobs([run])]
+    assert [s is split for s in runner.splits(run)] == [True, True]
+    lines = [runner.run(job) for job in folds.jobs([run])]
     assert {line["metric"] for line in lines} == {"auroc"}
     assert len({line["key"] for line in lines}) == 2
 
@@ -139,9 +139,9 @@ def test_another_split_of_ones_own_is_another_fold(data):
     keys = []
     for given in (order, order[::-1]):
         split = Split(given[:20], given[20:28], given[28:])
-        bench = runner.Workbench(own=[data.replace(name="ogbg-mine", split=split)])
-        (job,) = runner.jobs([Settings(dataset="ogbg-mine", **(SMALL | {"folds": 1}))])
-        keys.append(bench.key(job))
+        runner = folds.FoldRunner(own=[data.replace(name="ogbg-mine", split=split)])
+        (job,) = folds.jobs([Settings(dataset="ogbg-mine", **(SMALL | {"folds": 1}))])
+        keys.append(runner.key(job))
     assert keys[0] != keys[1]
 
 
@@ -153,27 +153,27 @@ def test_a_fold_that_fails_keeps_none_from_its_line(data, tmp_path, workers):
     rest = np.setdiff1d(order, one_class)
     bad = data.replace(name="ogbg-bad", split=Split(rest[:20], one_class, rest[20:]))
     good = data.replace(name="ogbg-good", split=Split(order[:20], order[20:28], order[28:]))
-    bench = runner.Workbench(own=[bad, good])
+    runner = folds.FoldRunner(own=[bad, good])
     names = ("ogbg-bad", "ogbg-good")
     runs = [Settings(dataset=name, **(SMALL | {"folds": 2})) for name in names]
     store = results.Store(tmp_path / "results.jsonl")
     with pytest.raises(InputError, match=r"valid: no graph of class 0.*ogbg-bad.*2 of 4 folds"):
-        runner.run(runner.jobs(runs), store, bench, workers=workers)
+        folds.run(folds.jobs(runs), store, runner, workers=workers)
     assert [r["settings"]["dataset"] for r in store.records()] == ["ogbg-good"] * 2
 
 
-def test_what_cannot_be_split_or_found_shows_before_any_work(bench, tmp_path):
+def test_what_cannot_be_split_or_found_shows_before_any_work(runner, tmp_path):
     with pytest.raises(InputError, match="folds: the smallest class has 18 graphs"):
-        bench.check([Settings(dataset="mine", folds=19)])
+        runner.check([Settings(dataset="mine", folds=19)])
     with pytest.raises(InputError, match="no split was published"):
-        bench.check([Settings(dataset="mine", protocol="scaffold")])
+        runner.check([Settings(dataset="mine", protocol="scaffold")])
     (tmp_path / "file").write_text("")
     with pytest.raises(DataError, match="data_dir"):
-        runner.Workbench(tmp_path / "file").check([Settings(dataset="MUTAG")])
+        folds.FoldRunner(tmp_path / "file").check([Settings(dataset="MUTAG")])
 
 
 def test_tables_of_what_ran(undisturbed, runs):
-    lines = summary.Lines(undisturbed.records())
+    lines = summary.ResultIndex(undisturbed.records())
     found = [lines.find(run) for run in runs]
     text = summary.summary_table(found)
     assert text.count("3 of 3") == 2
@@ -193,21 +193,21 @@ def test_lines_of_two_copies_of_the_data_are_not_mixed(undisturbed):
     records = undisturbed.records()
     altered = {**records[1], "data": "other"}
     with pytest.raises(DataError, match="two different copies"):
-        summary.Lines([records[0], altered])
+        summary.ResultIndex([records[0], altered])
 
 
-def test_the_estimate_follows_what_ran(undisturbed, bench, runs, tmp_path):
-    work = runner.jobs(runs)
+def test_the_estimate_follows_what_ran(undisturbed, runner, runs, tmp_path):
+    work = folds.jobs(runs)
     empty = results.Store(tmp_path / "none.jsonl")
-    assert cost.describe([], empty, bench) == "all lines are there"
-    assert cost.describe(work, empty, bench).startswith("about")
+    assert cost.describe([], empty, runner) == "all lines are there"
+    assert cost.describe(work, empty, runner).startswith("about")
     seconds = [r["seconds"]["train"] for r in undisturbed.records()]
-    known = cost.estimate(work, undisturbed, bench).seconds
+    known = cost.estimate(work, undisturbed, runner).seconds
     at_once = {r["side_by_side"] for r in undisturbed.records()}.pop()
     assert 3 * min(seconds) <= at_once * known <= 6 * max(seconds) + at_once
     early = [dataclasses.replace(run, epochs=1000, patience=5) for run in runs]
     long = [dataclasses.replace(run, epochs=1000) for run in runs]
-    short, whole = (cost.estimate(runner.jobs(x), empty, bench) for x in (early, long))
+    short, whole = (cost.estimate(folds.jobs(x), empty, runner) for x in (early, long))
     assert short.seconds < 0.2 * whole.seconds
-    assert "6 folds to do" in cost.listing(runs, work, empty, bench)
-    assert cost.listing(runs, [], undisturbed, bench).count("done") == 2
+    assert "6 folds to do" in cost.listing(runs, work, empty, runner)
+    assert cost.listing(runs, [], undisturbed, runner).count("done") == 2

@@ -55,7 +55,7 @@ def jobs(runs: Iterable[Settings], max_folds: int | None = None) -> list[Job]:
     ]
 
 
-class Workbench:
+class FoldRunner:
     """Datasets and splits, loaded and made once.
 
     Attributes:
@@ -65,8 +65,8 @@ class Workbench:
     ``own`` datasets are found by their names before any folder is looked at.
 
     >>> from fgw_jax import datasets
-    >>> bench = Workbench(own=[datasets.synthetic(num_graphs=40).replace(name="mine")])
-    >>> len(bench.splits(Settings(dataset="mine", folds=4)))
+    >>> runner = FoldRunner(own=[datasets.synthetic(num_graphs=40).replace(name="mine")])
+    >>> len(runner.splits(Settings(dataset="mine", folds=4)))
     4
     """
 
@@ -184,9 +184,9 @@ class Workbench:
         return self.checkpoints / f"{self.key(job)}.ckpt"
 
 
-def missing(work: Sequence[Job], store: results.Store, bench: Workbench) -> list[Job]:
+def missing(work: Sequence[Job], store: results.Store, runner: FoldRunner) -> list[Job]:
     """The folds that have no line yet."""
-    return [job for job in work if bench.key(job) not in store]
+    return [job for job in work if runner.key(job) not in store]
 
 
 def shard(work: Sequence[Item], num_shards: int, index: int) -> list[Item]:
@@ -210,7 +210,7 @@ MOST_WORKERS = 8
 def run(
     work: Sequence[Job],
     store: results.Store,
-    bench: Workbench,
+    runner: FoldRunner,
     *,
     workers: int | None = None,
     progress: bool = False,
@@ -222,23 +222,23 @@ def run(
     Args:
       work: the folds.
       store: where lines are looked for and written.
-      bench: datasets and splits.
+      runner: datasets and splits.
       workers: folds trained side by side; by default as many as there are cores, up to 8, on CPU
         and one on an accelerator. What a fold computes does not depend on it.
       progress: show a bar.
     """
     check(workers is None or workers >= 1, f"workers: {workers} must be at least 1")
-    todo = missing(work, store, bench)
+    todo = missing(work, store, runner)
     lock = threading.Lock()
     at_once = max(1, min(workers or devices.workers(), MOST_WORKERS, len(todo)))
     failed: list[tuple[Job, FgwJaxError]] = []
 
     def task(job: Job) -> tuple[Job, dict[str, Any] | None]:
         with lock:
-            done = bench.key(job) in store  # another process was faster
+            done = runner.key(job) in store  # another process was faster
         programs.make_room()  # a sweep goes through hundreds of programs
         try:
-            return job, None if done else bench.run(job) | {"side_by_side": at_once}
+            return job, None if done else runner.run(job) | {"side_by_side": at_once}
         except FgwJaxError as error:
             failed.append((job, error))
             return job, None
@@ -249,7 +249,7 @@ def run(
             with lock:
                 written = line is not None and store.append(line)
             if written:
-                bench.forget(job)
+                runner.forget(job)
             advance(1)
     if failed:
         job, error = failed[0]
@@ -259,11 +259,11 @@ def run(
         ) from error
 
 
-def exchange(work: Sequence[Job], store: results.Store, bench: Workbench) -> None:
+def exchange(work: Sequence[Job], store: results.Store, runner: FoldRunner) -> None:
     """Give the lines of this process's ``work`` to all others, and write theirs.
 
     On one disk they are there already; on disks of their own all end with the same lines.
     """
-    own = [json.dumps(store[bench.key(job)]) for job in work]
+    own = [json.dumps(store[runner.key(job)]) for job in work]
     for (line,) in distributed.gather([(line,) for line in own]):
         store.append(json.loads(str(line)))
