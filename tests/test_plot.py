@@ -52,6 +52,7 @@ def test_edgeless_and_disconnected_graphs_can_be_drawn():
     assert len(figure.axes) == 3
 
 
+@pytest.mark.slow
 def test_padded_graphs_are_drawn_without_their_padding(sources):
     padded = [graph.pad(graph.num_nodes + 3 + i) for i, graph in enumerate(sources)]
     mids = mixup(*padded, 0.5), jax.jit(lambda a, b: mixup(a, b, 0.5))(*padded)

@@ -39,7 +39,13 @@ def classes():
     return Dataset([*graphs, other, other], [0] * 200 + [1] * 2)
 
 
-@pytest.mark.parametrize("estimator", [*graphons.ESTIMATORS, *TRANSPORT])
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        pytest.param(name, marks=[pytest.mark.slow] if name in ("usvt", "gw_star") else [])
+        for name in (*graphons.ESTIMATORS, *TRANSPORT)
+    ],
+)
 def test_a_planted_block_graphon_comes_back(estimator, classes):
     found = augment.GMixup(estimator=estimator).graphons(classes, 100)[0]
     block = block_of(100)

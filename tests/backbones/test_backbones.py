@@ -174,7 +174,7 @@ def test_edge_weights(backbone, rng):
     assert difference < 1e-5 if backbone.name == "graphormer" else difference > 1e-4
 
 
-@pytest.mark.parametrize("name", ["vgcn", "graphormer_gd"])
+@pytest.mark.parametrize("name", ["vgcn", pytest.param("graphormer_gd", marks=pytest.mark.slow)])
 def test_double_precision_when_enabled(name, rng, x64):
     double = build(name)
     assert {leaf.dtype for leaf in jax.tree.leaves(double.variables)} == {jnp.dtype("float64")}

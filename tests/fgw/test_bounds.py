@@ -65,11 +65,11 @@ def test_row_distances_are_those_of_measures_on_the_line(rng, x64, measure, q):
 
 
 def test_below_the_best_of_many_starts_and_close_enough_to_say_something(rng):
-    first = [labelled_graph(rng, n, 0.2) for n in rng.integers(8, 17, 20)]
-    second = [labelled_graph(rng, n, 0.2) for n in rng.integers(8, 17, 20)]
-    best = distances(first, second, solver=Strict(method="cg", starts=8), max_shapes=1).value
+    first = [labelled_graph(rng, n, 0.2) for n in rng.integers(8, 17, 10)]
+    second = [labelled_graph(rng, n, 0.2) for n in rng.integers(8, 17, 10)]
+    best = distances(first, second, solver=Strict(method="cg", starts=4)).value
     bound = lower_bounds(first, second)
-    assert bound.shape == (20,)
+    assert bound.shape == (10,)
     assert (bound <= best + 1e-6).all()
     assert (bound >= 0).all()
     assert bound.mean() > 0.4 * best.mean()
@@ -95,7 +95,7 @@ def test_gap_of_a_stationary_plan_is_zero_and_of_others_positive(rng):
     graph = labelled_graph(rng, 10, 0.4)
     problem = from_graphs(graph, graph, 0.5)
     identity = np.eye(10, dtype=np.float32) / 10
-    assert bounds.frank_wolfe_gap(problem, problem.product) > 1e-3
-    out = Strict(method="cg").solve(problem, identity)
+    assert jax.jit(bounds.frank_wolfe_gap)(problem, problem.product) > 1e-3
+    out = jax.jit(Strict(method="cg").solve)(problem, identity)
     assert out.gap < 1e-5
     assert out.value < 1e-6

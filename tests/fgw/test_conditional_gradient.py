@@ -81,6 +81,7 @@ def test_an_initial_plan_is_not_made_worse(pairs):
     assert both.value <= best.value + 1e-6
 
 
+@pytest.mark.slow
 def test_padding_changes_nothing(pairs):
     g1, g2 = pairs[1]
     solve = jax.jit(lambda problem: CG.solve(problem))
@@ -93,6 +94,7 @@ def test_padding_changes_nothing(pairs):
     assert (padded.plan[n:] == 0).all() and (padded.plan[:, m:] == 0).all()
 
 
+@pytest.mark.slow
 def test_a_batch_gives_what_single_pairs_give(pairs):
     first, second = zip(*pairs[:6], strict=True)
     together = distances(first, second, solver=CG, max_shapes=1)

@@ -30,6 +30,9 @@ def value(g1, g2, alpha, init):
     return distance(g1, g2, alpha=alpha, solver=SOLVER, init=init).value
 
 
+plan_of = jax.jit(lambda g1, g2: distance(g1, g2, alpha=0.7, solver=SOLVER).plan)
+
+
 def central_difference(function, x, direction, step=1e-5):
     """Along the branch of one plan: both sides start from it."""
     return (function(x + step * direction) - function(x - step * direction)) / (2 * step)
@@ -40,10 +43,10 @@ def changed(graph, **fields):
 
 
 @pytest.mark.parametrize("field", ["features", "structure", "weights"])
-@pytest.mark.parametrize("side", [0, 1])
+@pytest.mark.parametrize("side", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_gradient_by_graph(pair, rng, field, side):
     # Of the same padded shape as below: another has other units of mass.
-    plan = jax.jit(lambda *graphs: distance(*graphs, alpha=0.7, solver=SOLVER).plan)(*pair)
+    plan = plan_of(*pair)
 
     def function(x):
         graphs = [changed(g, **{field: x}) if k == side else g for k, g in enumerate(pair)]
@@ -64,7 +67,7 @@ def test_gradient_by_graph(pair, rng, field, side):
 
 
 def test_gradient_by_alpha_in_both_modes(pair):
-    plan = distance(*pair, alpha=0.7, solver=SOLVER).plan
+    plan = plan_of(*pair)
     function = jax.jit(lambda a: value(*pair, a, plan))
     expected = central_difference(function, 0.7, 1.0)
     np.testing.assert_allclose(jax.grad(function)(0.7), expected, rtol=1e-4)
@@ -123,6 +126,7 @@ def test_the_plan_has_no_derivative(pair):
     assert (jax.jit(jax.grad(function))(jnp.asarray(pair[0].features)) == 0).all()
 
 
+@pytest.mark.slow
 def test_descent_on_a_midpoint_reaches_the_objective_of_the_barycenter(rng, x64):
     """Features and structure by gradient steps through ``distance``, from one of the graphs."""
     first, second = weighted_graph(rng, 6), weighted_graph(rng, 6)

@@ -87,11 +87,11 @@ def test_paths_are_the_inverse_of_the_basis(rng):
     """Potentials of a basis reproduce the cost of each of its arcs, after any number of pivots."""
     cost = rng.normal(size=SHAPE).astype(np.float32)
     w1, w2 = weights(rng, 12, SHAPE[0], "generic"), weights(rng, 9, SHAPE[1], "generic")
-    basis = lp.greedy_basis(-cost, w1, w2)
+    price, pivot = jax.jit(lp.price), jax.jit(lp.pivot, static_argnums=2)
+    basis = jax.jit(lp.greedy_basis)(-cost, w1, w2)
     for _ in range(3):
-        prices = lp.price(basis, cost)
-        basis = lp.pivot(basis, prices, 2)
-    prices = lp.price(basis, cost)
+        basis = pivot(basis, price(basis, cost), 2)
+    prices = price(basis, cost)
     arcs = np.flatnonzero(np.asarray(basis.flow) > 0)
     assert len(arcs) == 12 + 9 - 1
     row, column = np.asarray(basis.row)[arcs], np.asarray(basis.column)[arcs]

@@ -59,6 +59,7 @@ def test_change_of_an_exchange_is_what_it_says(rng):
         assert (np.asarray(plan) > -1e-7).all()
 
 
+@pytest.mark.slow
 def test_exchanges_lower_the_mean_further(problems, plans, polished):
     value = jax.vmap(lambda p, t: p.value(t))
     plain = value(problems, polished)

@@ -13,6 +13,8 @@ from fgw_jax.midpoint import barycenter, descent, starts
 from fgw_jax.midpoint.objective import problem_of, reciprocal
 
 RATIOS = (0.6, 0.4)
+# Compiled whole: operation by operation it takes several times as long.
+feasible = jax.jit(descent.feasible, static_argnums=2)
 
 
 @pytest.fixture
@@ -40,7 +42,7 @@ def objective(problem, plans):
 
 def random_plans(problem, seed=0):
     noise = jax.random.uniform(jax.random.key(seed), products(problem).shape)
-    return descent.feasible(problem, products(problem) * noise, 200)
+    return feasible(problem, products(problem) * noise, 200)
 
 
 def test_gradients_are_those_of_the_objective(problem):

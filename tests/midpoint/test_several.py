@@ -79,6 +79,7 @@ def test_plans_of_a_relaxed_solver_are_feasible(graphs):
         np.testing.assert_allclose(plan.sum(1), mid.graph.weights, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_bounds_of_many_sources_are_those_of_few_at_a_time(graphs, monkeypatch):
     whole = mean(graphs * 3, size=6, solver=Relaxed())
     monkeypatch.setattr(barycenter, "PAIRS_AT_ONCE", 5)

@@ -122,6 +122,7 @@ def test_label_noise_reaches_training_only(runner):
     assert (parts[0].labels != whole[0].labels).all() and same[1:] == [True, True]
 
 
+@pytest.mark.slow
 def test_scaffold_repeats_the_published_split_with_other_seeds(data):
     order = np.arange(len(data))
     split = Split(order[:20], order[20:28], order[28:])

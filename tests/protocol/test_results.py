@@ -104,7 +104,7 @@ def _write_many(path, worker, count):
         store.append(record(key, worker=worker, padding="x" * 5000))
 
 
-@pytest.mark.parametrize("workers", [2, 8])
+@pytest.mark.parametrize("workers", [2, pytest.param(8, marks=pytest.mark.slow)])
 def test_processes_at_once_lose_tear_and_double_nothing(tmp_path, workers):
     path, count = tmp_path / "r.jsonl", 30
     context = multiprocessing.get_context("spawn")

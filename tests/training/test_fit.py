@@ -96,7 +96,7 @@ def test_the_test_set_takes_no_part():
 
 
 @pytest.mark.parametrize("largest", [8, 11, 40])
-@pytest.mark.parametrize("name", ["vgcn", "graphormer"])
+@pytest.mark.parametrize("name", ["vgcn", pytest.param("graphormer", marks=pytest.mark.slow)])
 def test_neither_does_its_size(name, largest):
     """No test set, one of any sizes, one with a graph larger than all others: the same bits."""
     train, valid, test = folds()[0]
@@ -184,7 +184,7 @@ def test_labels_of_the_step_are_the_hooks():
     assert result.curves["train_loss"].min() > 0.69 > vanilla().curves["train_loss"].min()
 
 
-@pytest.mark.parametrize("method", ["dropnode", "mmixup"])
+@pytest.mark.parametrize("method", [pytest.param("dropnode", marks=pytest.mark.slow), "mmixup"])
 def test_methods_of_the_step_train(method):
     result = training.fit(
         model(), *folds()[0], config=CONFIG, key=KEY, augment=augment.make(method)
@@ -194,6 +194,7 @@ def test_methods_of_the_step_train(method):
     assert np.abs(leaves(result)[0] - leaves(vanilla())[0]).max() > 1e-4
 
 
+@pytest.mark.slow
 def test_a_graphormer_trains_while_edges_drop():
     small = backbones.make("graphormer", 2, hidden=8, num_layers=1, heads=2)
     config = dataclasses.replace(CONFIG, epochs=2)
