@@ -1,4 +1,4 @@
-"""All runs of a table of the paper, those not done yet, on one machine or several.
+"""Run a table of the paper, on one machine or several; finished folds are not repeated.
 
     python -m experiments.sweep --table=main --list
     python -m experiments.sweep --table=noise --data_dir=FOLDER
@@ -8,12 +8,10 @@ Tables of result lines: main, noise, alpha, size, depth, gmixup_estimators, gmix
 ogb; and combinations (every backbone with every method, two epochs on MUTAG, as a check). Tables
 and figures that one command measures: efficiency, infeasibility, convergence, qualitative.
 
-The runs are listed with their estimated cost, then done fold by fold; every fold is a line in
---out/results.jsonl, so the sweep can be stopped at any time and goes on where it was. Shards take
-every n-th fold: give each machine its --shard, put the files side by side, and hand them all to
-``python -m experiments.tables --results=a.jsonl,b.jsonl``. Processes that know of each other
-(--num_processes, --process_id, --coordinator_address, or --distributed) share the folds by
-themselves, and each ends with the lines of all.
+The runs are listed with their estimated cost, then run fold by fold; every fold adds a line to
+--out/results.jsonl, so a sweep that was stopped resumes where it was. Each shard takes every n-th
+fold: give each machine its own --shard, collect the files, and pass them all to
+``python -m experiments.tables --results=a.jsonl,b.jsonl``.
 """
 
 from __future__ import annotations
@@ -23,8 +21,7 @@ import sys
 
 from absl import flags as absl_flags
 
-from experiments import flags, sweeps
-from fgw_jax import distributed
+from experiments import flags, sweeps, table_cells
 from fgw_jax.errors import check
 from fgw_jax.protocol import cost, folds, results
 from fgw_jax.protocol.summary import ResultIndex
@@ -33,18 +30,18 @@ _LAYOUT = ("datasets", "backbones", "augments", "tune", "num_shards", "shard", "
 
 
 def main(values: absl_flags.FlagValues) -> None:
-    """List the runs of a table and do them."""
+    """List the runs of a table, then run them."""
     with flags.usage_errors(values):
         out = flags.out_folder(values)
-        known = (*sweeps.TABLES, *sweeps.COMMANDS)
+        known = (*table_cells.TABLES, *table_cells.COMMANDS)
         check(values.table is not None, f"table: name one of {', '.join(known)}")
         check(values.table in known, f"table: no such table; choose from {', '.join(known)}")
         overrides = sweeps.overrides(values)
         folds.shard([], values.num_shards, values.shard)
         folds.jobs([], values.max_folds)
-        if values.table in sweeps.COMMANDS:
+        if values.table in table_cells.COMMANDS:
             _refuse_unused(values)
-    if values.table in sweeps.COMMANDS:
+    if values.table in table_cells.COMMANDS:
         sys.exit(_command(values))
     store = results.Store(out / "results.jsonl")
     runner = folds.FoldRunner(values.data_dir, out / "checkpoints")
@@ -58,34 +55,33 @@ def main(values: absl_flags.FlagValues) -> None:
         with flags.usage_errors(values):
             runner.check(plan.runs)
             work = folds.jobs(plan.runs, values.max_folds)
-        part = distributed.share(folds.shard(work, values.num_shards, values.shard))
+        part = folds.shard(work, values.num_shards, values.shard)
         todo = folds.missing(part, store, runner)
         print(cost.listing(plan.runs, todo, store, runner))
-        if values.list or not any(distributed.everywhere(len(todo))):
+        if values.list or not todo:
             break
         folds.run(part, store, runner, workers=values.workers, progress=True)
-        folds.exchange(part, store, runner)
         if not plan.waiting:
             break
     if plan.waiting:
-        print(f"{plan.waiting} cells wait for batch sizes and learning rates to be chosen; ")
-        print("run again when all shards have done theirs, and without --max_folds")
-    print(f"lines: {store.path}; python -m experiments.tables --results={store.path} shows them")
+        print(f"{plan.waiting} cells wait until batch size and learning rate are selected;")
+        print("run again, without --max_folds, when all shards are finished")
+    print(f"results: {store.path}; show them: python -m experiments.tables --results={store.path}")
 
 
 def _refuse_unused(values: absl_flags.FlagValues) -> None:
-    """A table with a binary of its own reads none of the flags that lay out runs."""
+    """Refuse flags that a table with a separate binary does not read."""
     for name in (*sweeps.OVERRIDES, "seed", *_LAYOUT):
         check(
             not values[name].present,
             f"{name}: --table={values.table} does not take this flag; leave it out, or give it to "
-            f"python -m {sweeps.COMMANDS[values.table][0]}",
+            f"python -m {table_cells.COMMANDS[values.table][0]}",
         )
 
 
 def _command(values: absl_flags.FlagValues) -> int:
-    """Run the binary that measures a table of its own."""
-    command = [sys.executable, "-m", *sweeps.COMMANDS[values.table], f"--out={values.out}"]
+    """Run the separate binary of a table."""
+    command = [sys.executable, "-m", *table_cells.COMMANDS[values.table], f"--out={values.out}"]
     if values.data_dir is not None and values.table != "convergence":
         command.append(f"--data_dir={values.data_dir}")
     print(" ".join(["python", *command[1:]]), flush=True)
@@ -93,16 +89,16 @@ def _command(values: absl_flags.FlagValues) -> int:
 
 
 def own_flags(values: absl_flags.FlagValues) -> None:
-    """Flags of this binary alone."""
+    """Flags of this binary."""
     absl_flags.DEFINE_string("table", None, "The table to fill.", flag_values=values)
     absl_flags.DEFINE_bool("list", False, "Only list the runs.", flag_values=values)
     flags.define(["num_shards", "shard"], values)
     absl_flags.DEFINE_integer(
-        "max_folds", None, "Do the first few folds of each run only; the others can follow later.",
+        "max_folds", None, "Run only the first folds of each run; the others can follow later.",
         flag_values=values,
     )  # fmt: skip
     sweeps.define(values)
 
 
 if __name__ == "__main__":
-    flags.launch(main, [*flags.FOLDS, *flags.PROCESSES], own_flags)
+    flags.launch(main, [*flags.FOLDS], own_flags)

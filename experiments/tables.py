@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from absl import flags as absl_flags
 
-from experiments import flags, paper, sweeps
+from experiments import flags, paper, sweeps, table_cells
 from fgw_jax.errors import check
 from fgw_jax.protocol import results
 from fgw_jax.protocol.settings import METHOD_OPTIONS, Settings
@@ -30,7 +30,7 @@ from fgw_jax.protocol.summary import ResultIndex, Summary, paired_test
 class Shown:
     """A cell with what ran for it, and what of its grid has not run."""
 
-    cell: sweeps.Cell
+    cell: table_cells.Cell
     summary: Summary | None
     p: float | None
     missing: str = ""
@@ -82,7 +82,7 @@ def blocks(shown: Sequence[Shown]) -> list[tuple[list[str], list[str]]]:
     return out
 
 
-def markdown(table: sweeps.Table, shown: Sequence[Shown]) -> str:
+def markdown(table: table_cells.Table, shown: Sequence[Shown]) -> str:
     """The table under its title, with a word on what a cell holds."""
     by_place = {(s.cell.row, s.cell.column): s.markdown() for s in shown}
     ran = sum(s.summary is not None for s in shown)
@@ -96,7 +96,7 @@ def markdown(table: sweeps.Table, shown: Sequence[Shown]) -> str:
     return "\n".join(lines)
 
 
-def latex(table: sweeps.Table, shown: Sequence[Shown]) -> str:
+def latex(table: table_cells.Table, shown: Sequence[Shown]) -> str:
     """The same as tabulars; the best of ours in a column is bold."""
     by_place = {(s.cell.row, s.cell.column): s for s in shown}
     parts = []
@@ -135,7 +135,7 @@ def _escape(text: str) -> str:
     return text.replace("*", r"$_*$")
 
 
-def draw(table: sweeps.Table, shown: Sequence[Shown], path: Path) -> bool:
+def draw(table: table_cells.Table, shown: Sequence[Shown], path: Path) -> bool:
     """A figure of the paper: a line a row over the columns; tells whether anything was drawn."""
     import matplotlib
 
@@ -171,17 +171,17 @@ def claims(scores: dict[tuple[str, str, str], float]) -> dict[str, str]:
     settings = {}
     for dataset, backbone, _ in scores:
         found = {m: v for (d, b, m), v in scores.items() if (d, b) == (dataset, backbone)}
-        if {"vanilla", *sweeps.OURS} < set(found):
+        if {"vanilla", *table_cells.OURS} < set(found):
             settings[dataset, backbone] = found
     if not settings:
         return {}
     total = len(settings)
     out = {}
-    for method in sweeps.OURS:
+    for method in table_cells.OURS:
         best = sum(found[method] >= max(found.values()) for found in settings.values())
-        out[f"best of 20 settings, {sweeps.NAMES[method]}"] = f"{best} of {total}"
+        out[f"best of 20 settings, {table_cells.TITLES[method]}"] = f"{best} of {total}"
     gain = {
-        place: 100 * (max(found[m] for m in sweeps.OURS) / found["vanilla"] - 1)
+        place: 100 * (max(found[m] for m in table_cells.OURS) / found["vanilla"] - 1)
         for place, found in settings.items()
     }
     for name, backbones in (("MPNNs", paper.MPNNS), ("Graphormers", paper.GRAPHORMERS)):
@@ -192,7 +192,7 @@ def claims(scores: dict[tuple[str, str, str], float]) -> dict[str, str]:
     for backbone in paper.GRAPHORMERS:
         values = [v for (_, b), v in gain.items() if b == backbone]
         if values:
-            label = f"largest relative improvement, {sweeps.NAMES[backbone]}"
+            label = f"largest relative improvement, {table_cells.TITLES[backbone]}"
             out[label] = f"{max(values):.2f} %"
     return out
 
@@ -201,7 +201,7 @@ def speed_up(shown: Sequence[Shown]) -> str | None:
     """Seconds of mixup a fold, strict over relaxed, smallest and largest over the settings."""
     seconds: dict[tuple[str, str], dict[str, float]] = {}
     for s in shown:
-        if s.summary is not None and s.cell.settings.augment in sweeps.OURS:
+        if s.summary is not None and s.cell.settings.augment in table_cells.OURS:
             place = (s.cell.settings.dataset, s.cell.settings.backbone)
             mean = float(np.median(s.summary.augment_seconds))
             seconds.setdefault(place, {})[s.cell.settings.augment] = mean
@@ -233,7 +233,7 @@ def claims_table(shown: Sequence[Shown]) -> str:
 def main(values: absl_flags.FlagValues) -> None:
     """Read lines, write tables."""
     with flags.usage_errors(values):
-        names = values.table or [name for name in sweeps.TABLES if name != "combinations"]
+        names = values.table or [name for name in table_cells.TABLES if name != "combinations"]
         tables = sweeps.chosen(values, names)
         out = flags.out_folder(values)
         overrides = sweeps.overrides(values)

@@ -132,15 +132,6 @@ def gather(items: Sequence[Sequence[Any]]) -> list[list[np.ndarray]]:
     return whole
 
 
-def everywhere(value: Any) -> list[np.ndarray]:
-    """What all processes say, by process; all must call it.
-
-    >>> [int(value) for value in everywhere(3)]
-    [3]
-    """
-    return [arrays[0] for arrays in gather([(value,)])]
-
-
 def wait(what: str) -> None:
     """Return when all processes have come here; ``what`` names the place."""
     if jax.process_count() > 1:

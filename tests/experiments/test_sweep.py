@@ -2,15 +2,19 @@
 
 import dataclasses
 import itertools
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from experiments import paper, sweeps, tables
+from experiments import paper, sweeps, table_cells, tables
+from fgw_jax import augment
 from fgw_jax.errors import InputError
+from fgw_jax.protocol import results
 from fgw_jax.protocol.settings import Settings
 from fgw_jax.protocol.summary import ResultIndex, run_key
 
+RESULTS = Path(__file__).resolve().parents[2] / "experiments" / "results"
 SIZES = {
     "main": 5 * 2 * (8 + 7), "noise": 2 * 3 * 6, "alpha": 2 * 4 * 4, "beta_k": 2 * 4 * 4,
     "size": 2 * 2 * 4, "depth": 2 * 3 * 6, "gmixup_estimators": 2 * 4, "gmixup_fgw": 4 * 3,
@@ -32,9 +36,42 @@ def lines_of(settings, mean, **fields):
     return [line(settings, i, mean + d, **fields) for i, d in enumerate(spread)]
 
 
+#: the first line of experiments/results/main/results.jsonl, as it was written on 2026-11-16
+OLD_LINE = (
+    '{"best_epoch":4,"code":"eaf02e4995973f6e4fc7824da2f470dd7a9baa018d48e8d820bf6bedf2d76855'
+    '","data":"29962a8257911e61c44219379c3a1cd0b07dc30dbafd61146fa97bf1ff2ab2bf","epochs":400'
+    ',"fold":0,"format":"fgw_jax.result.1","key":"6a658bc2c7d2f5cfe5ab697f914e12354911d553e39'
+    'b8722098019180da8dc2c","kind":"fold","metric":"accuracy","num_train":152,"run":"7a5627d8'
+    '1f328ae822dcbef2895179df53b653c2b4340b40751d62e1966d15ce","seconds":{"augment":0.0308171'
+    '31999356207,"train":34.1908936050022},"seed":0,"settings":{"alpha":null,"augment":"vanil'
+    'la","backbone":"vgin","batch_size":128,"beta_k":null,"dataset":"MUTAG","epochs":400,"fol'
+    'ds":10,"hidden":64,"label_noise":0.0,"learning_rate":0.001,"num_layers":6,"patience":nul'
+    'l,"protocol":"rotating","ratio":null,"refresh_every":null,"seed":0,"size":null,"start":n'
+    'ull,"step_size":null},"test":0.8421052631578947,"time":"2026-11-16T15:32:58+00:00","vali'
+    'dation":0.9411764705882353,"versions":{"device":"cpu","fgw_jax":"0.1.0","flax":"0.12.8",'
+    '"jax":"0.10.2","jaxlib":"0.10.2","machine":"x86_64, 2 cores","numpy":"2.4.6","optax":"0.'
+    '2.8","ott-jax":"0.6.0","python":"3.11.7","scikit-learn":"1.9.1"}}'
+)
+
+
+def test_results_written_by_earlier_versions_are_read(tmp_path):
+    path = tmp_path / "results.jsonl"
+    path.write_text(OLD_LINE + "\n")
+    index = ResultIndex(results.load([path]))
+    table = sweeps.select(table_cells.TABLES["mutag"](), [], ["vgin"], ["vanilla"])
+    shown = tables.fill(sweeps.plan(table, index, protocol="rotating"), index)
+    assert shown[0].markdown() == "84.21(0.00) [1 of 10 folds]"
+
+
+@pytest.mark.parametrize("path", sorted(RESULTS.glob("*/results.jsonl")), ids=str)
+def test_every_committed_result_belongs_to_the_run_of_its_settings(path):
+    for record in results.load([path]):
+        assert run_key(Settings(**record["settings"])) == record["run"]
+
+
 @pytest.mark.parametrize("name", SIZES)
 def test_every_cell_of_the_paper_has_a_run(name):
-    table = sweeps.TABLES[name]()
+    table = table_cells.TABLES[name]()
     assert len(table.cells) == SIZES[name]
     places = [(cell.row, cell.column) for cell in table.cells]
     assert len(set(places)) == len(places)
@@ -47,16 +84,18 @@ def test_every_cell_of_the_paper_has_a_run(name):
 
 
 def test_tables_share_runs():
-    together = [s for n in SIZES for s in sweeps.plan(sweeps.TABLES[n](), ResultIndex([])).runs]
+    together = [
+        s for n in SIZES for s in sweeps.plan(table_cells.TABLES[n](), ResultIndex([])).runs
+    ]
     assert len({run_key(s) for s in together}) < len(together)
-    main = {run_key(s) for s in sweeps.plan(sweeps.TABLES["main"](), ResultIndex([])).runs}
-    alpha = {run_key(s) for s in sweeps.plan(sweeps.TABLES["alpha"](), ResultIndex([])).runs}
+    main = {run_key(s) for s in sweeps.plan(table_cells.TABLES["main"](), ResultIndex([])).runs}
+    alpha = {run_key(s) for s in sweeps.plan(table_cells.TABLES["alpha"](), ResultIndex([])).runs}
     assert len(main & alpha) == 8  # alpha = 0.95, two datasets, two backbones, two methods
 
 
 def test_combinations_cover_all_or_say_why_not():
-    table = sweeps.TABLES["combinations"]()
-    assert len(table.cells) + len(table.refused) == 4 * len(sweeps.methods.METHODS)
+    table = table_cells.TABLES["combinations"]()
+    assert len(table.cells) + len(table.refused) == 4 * len(augment.METHODS)
     assert all("no shortest paths" in reason for reason in table.refused)
 
 
@@ -74,7 +113,7 @@ def test_tuning_spreads_the_grids_of_the_appendix():
 
 
 def test_validation_chooses_not_test():
-    table = sweeps.select(sweeps.TABLES["main"](), ["NCI1"], ["vgcn"], ["fgwmixup"])
+    table = sweeps.select(table_cells.TABLES["main"](), ["NCI1"], ["vgcn"], ["fgwmixup"])
     options = sweeps.variants(table.cells[0].settings, ["alpha"])
     records = [
         r
@@ -95,29 +134,29 @@ def test_validation_chooses_not_test():
 
 def test_a_tables_own_axis_is_not_replaced():
     for name, field, value in (("patience", "patience", 50), ("depth", "num_layers", 4)):
-        table = sweeps.TABLES[name]()
+        table = table_cells.TABLES[name]()
         own = [cell.settings for cell in table.cells]
         plan = sweeps.plan(table, ResultIndex([]), **{field: value}, seed=3)
         assert plan.runs == tuple(dataclasses.replace(run, seed=3) for run in own)
         with pytest.raises(InputError, match=f"{field}: the columns of --table={name}"):
             sweeps.check_overrides(table, {field: value}, named=True)
         sweeps.check_overrides(table, {field: value}, named=False)
-    main = sweeps.TABLES["main"]()
+    main = table_cells.TABLES["main"]()
     assert all(run.patience == 50 for run in sweeps.plan(main, ResultIndex([]), patience=50).runs)
     with pytest.raises(InputError, match="epochs: 0 must be at least 1"):
         sweeps.check_overrides(main, {"epochs": 0}, named=True)
-    sweeps.check_overrides(sweeps.TABLES["ogb"](), {"folds": 1}, named=True)
+    sweeps.check_overrides(table_cells.TABLES["ogb"](), {"folds": 1}, named=True)
 
 
 def test_the_grid_of_training_runs_as_asked():
-    table = sweeps.select(sweeps.TABLES["main"](), ["PROTEINS", "NCI1"], ["vgcn"], [])
+    table = sweeps.select(table_cells.TABLES["main"](), ["PROTEINS", "NCI1"], ["vgcn"], [])
     asked = {"epochs": 5, "hidden": 16, "num_layers": 2, "patience": 3}
     for run in sweeps.plan(table, ResultIndex([]), ["training"], **asked).runs:
         assert {name: getattr(run, name) for name in asked} == asked
 
 
 def test_batch_size_and_rate_come_from_vanilla_validation_first():
-    table = sweeps.select(sweeps.TABLES["noise"](), ["NCI1"], [], ["vanilla", "gmixup"])
+    table = sweeps.select(table_cells.TABLES["noise"](), ["NCI1"], [], ["vanilla", "gmixup"])
     first = sweeps.plan(table, ResultIndex([]), ["training"])
     assert first.waiting == len(table.cells)
     assert len(first.runs) == 6
@@ -133,17 +172,17 @@ def test_batch_size_and_rate_come_from_vanilla_validation_first():
 
 def test_a_filter_without_cells_is_refused():
     with pytest.raises(InputError, match="has no cell"):
-        sweeps.select(sweeps.TABLES["ogb"](), ["NCI1"], [], [])
-    assert len(sweeps.select(sweeps.TABLES["ogb"](), ["ogbg_molbace"], [], []).cells) == 10
+        sweeps.select(table_cells.TABLES["ogb"](), ["NCI1"], [], [])
+    assert len(sweeps.select(table_cells.TABLES["ogb"](), ["ogbg_molbace"], [], []).cells) == 10
     with pytest.raises(InputError, match="datasets: main has no cell of 'MUTAG'"):
-        sweeps.select(sweeps.TABLES["main"](), ["PROTEINS", "MUTAG"], [], [])
-    every = [sweeps.TABLES[name]() for name in ("main", "ogb", "noise")]
+        sweeps.select(table_cells.TABLES["main"](), ["PROTEINS", "MUTAG"], [], [])
+    every = [table_cells.TABLES[name]() for name in ("main", "ogb", "noise")]
     kept = sweeps.select_of(every, ["PROTEINS"], [], ["vanilla"])
     assert [table.name for table in kept] == ["main"]
 
 
 def test_a_table_shows_ours_the_papers_the_difference_and_p():
-    table = sweeps.select(sweeps.TABLES["main"](), ["NCI1"], ["vgcn"], ["vanilla", "fgwmixup"])
+    table = sweeps.select(table_cells.TABLES["main"](), ["NCI1"], ["vgcn"], ["vanilla", "fgwmixup"])
     vanilla, ours = (cell.settings for cell in table.cells)
     lines = ResultIndex(lines_of(vanilla, 0.75) + lines_of(ours, 0.78)[:9])
     shown = tables.fill(sweeps.plan(table, lines), lines)
@@ -158,16 +197,16 @@ def test_a_table_shows_ours_the_papers_the_difference_and_p():
 
 
 def test_cells_where_nothing_ran_are_empty_but_for_the_paper():
-    table = sweeps.TABLES["size"]()
+    table = table_cells.TABLES["size"]()
     shown = tables.fill(sweeps.plan(table, ResultIndex([])), ResultIndex([]))
     assert all(s.markdown() == "" for s in shown)
-    noise = sweeps.TABLES["noise"]()
+    noise = table_cells.TABLES["noise"]()
     shown = tables.fill(sweeps.plan(noise, ResultIndex([])), ResultIndex([]))
     assert shown[0].markdown() == "[70.00]"
 
 
 def test_figures_are_drawn_from_what_ran(tmp_path):
-    table = sweeps.TABLES["depth"]()
+    table = table_cells.TABLES["depth"]()
     assert not tables.draw(
         table, tables.fill(sweeps.plan(table, ResultIndex([])), ResultIndex([])), tmp_path
     )
@@ -193,7 +232,7 @@ def test_the_papers_claims_follow_from_its_own_table():
 
 
 def test_speed_up_is_strict_over_relaxed():
-    table = sweeps.select(sweeps.TABLES["main"](), ["NCI1"], ["vgcn"], list(sweeps.OURS))
+    table = sweeps.select(table_cells.TABLES["main"](), ["NCI1"], ["vgcn"], list(table_cells.OURS))
     strict, relaxed = (cell.settings for cell in table.cells)
     lines = ResultIndex(lines_of(strict, 0.7, seconds=6.0) + lines_of(relaxed, 0.7, seconds=2.0))
     shown = tables.fill(sweeps.plan(table, lines), lines)
@@ -203,27 +242,27 @@ def test_speed_up_is_strict_over_relaxed():
 
 #: a sweep over a table of our own: it joins by a row
 TINY_SWEEP = """
-from experiments import flags, sweep, sweeps
+from experiments import flags, sweep, sweeps, table_cells
 from fgw_jax.protocol.settings import Settings
 
 def tiny():
     cells = [
-        sweeps.Cell(method, "TINY", Settings(
+        table_cells.Cell(method, "TINY", Settings(
             dataset="TINY", augment=method, num_layers=1, hidden=4, epochs=3, batch_size=16,
             folds=4,
         ))
         for method in ("vanilla", "mmixup", "ifmixup")
     ]
-    return sweeps.Table("tiny", "Tiny", tuple(cells))
+    return table_cells.Table("tiny", "Tiny", tuple(cells))
 
-sweeps.TABLES["tiny"] = tiny
+table_cells.TABLES["tiny"] = tiny
 flags.launch({main}, {names}, {main_module}.own_flags)
 """
 
 
 def tiny_program(binary):
-    names = {"sweep": "[*flags.FOLDS, *flags.PROCESSES]", "tables": '["out"]'}[binary]
-    text = TINY_SWEEP.replace("import flags, sweep, sweeps", "import flags, sweep, sweeps, tables")
+    names = {"sweep": "[*flags.FOLDS]", "tables": '["out"]'}[binary]
+    text = TINY_SWEEP.replace("import flags, sweep,", "import flags, sweep, tables,")
     return text.format(main=f"{binary}.main", names=names, main_module=binary)
 
 
