@@ -1,4 +1,7 @@
-"""Graph and Batch: what goes in, what is refused, padding, stacking, and use under jit."""
+"""Graph and Batch: what goes in, what is refused, padding, stacking, and use under jit.
+
+Covers fgw_jax.errors, fgw_jax.inputs.
+"""
 
 import dataclasses
 

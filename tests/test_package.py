@@ -3,6 +3,7 @@
 import importlib.metadata
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -33,6 +34,26 @@ def _run(code, cwd, **environment):
 def test_every_public_name_can_be_reached(name):
     assert getattr(fgw_jax, name) is not None
     assert name in dir(fgw_jax)
+
+
+def test_every_module_has_a_test_of_its_name_or_is_said_to_be_covered():
+    """A test file of its name, or a line ``Covers fgw_jax.a.b, fgw_jax.c.`` in some docstring."""
+    files = sorted((ROOT / "tests").rglob("test_*.py"))
+    said = set()
+    for file in files:
+        told = re.search(r"^Covers (fgw_jax\.[\w.]+\w,?\s*)+", file.read_text(), re.MULTILINE)
+        said |= set(re.findall(r"fgw_jax[\w.]*\w", told[0])) if told else set()
+    modules = {
+        ".".join(path.relative_to(ROOT).with_suffix("").parts)
+        for path in (ROOT / "fgw_jax").rglob("*.py")
+        if path.stem != "__init__"
+    }
+    own = {
+        ".".join(("fgw_jax", *file.relative_to(ROOT / "tests").parent.parts, file.stem[5:]))
+        for file in files
+    }
+    assert said <= modules, "a covered module is gone"
+    assert modules - own - said == set(), "write a test file, or say which one covers it"
 
 
 def test_an_unknown_name_is_an_attribute_error():

@@ -1,4 +1,7 @@
-"""Soft alignment and geodesic mixup: what the plan carries where."""
+"""Soft alignment and geodesic mixup: what the plan carries where.
+
+Covers fgw_jax.augment.aligned, fgw_jax.augment.soft_alignment, fgw_jax.augment.geodesic_mixup.
+"""
 
 import jax
 import numpy as np

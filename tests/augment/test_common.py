@@ -1,4 +1,8 @@
-"""What every augmentation promises: one row a method, a new one joins METHODS and is tested."""
+"""What every augmentation promises: one row a method, a new one joins METHODS and is tested.
+
+Covers fgw_jax.augment.base, fgw_jax.augment.drawing, fgw_jax.augment.fgw_mixup,
+fgw_jax.augment.rebuild, fgw_jax.augment.vanilla.
+"""
 
 import dataclasses
 

@@ -1,4 +1,8 @@
-"""DropEdge, DropNode, masking and subgraph: rates, and what they leave alone."""
+"""DropEdge, DropNode, masking and subgraph: rates, and what they leave alone.
+
+Covers fgw_jax.augment.drop_edge, fgw_jax.augment.drop_node, fgw_jax.augment.masking,
+fgw_jax.augment.subgraph.
+"""
 
 import jax
 import numpy as np

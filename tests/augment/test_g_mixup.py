@@ -1,4 +1,7 @@
-"""G-Mixup: planted graphons come back, samples are graphs."""
+"""G-Mixup: planted graphons come back, samples are graphs.
+
+Covers fgw_jax.augment.graphons, fgw_jax.augment.transport_graphons.
+"""
 
 import jax
 import numpy as np

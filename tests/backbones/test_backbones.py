@@ -1,4 +1,8 @@
-"""What holds for every backbone; a new one joins by a row of ``backbones.BACKBONES``."""
+"""What holds for every backbone; a new one joins by a row of ``backbones.BACKBONES``.
+
+Covers fgw_jax.backbones.model, fgw_jax.backbones.vgcn, fgw_jax.backbones.vgin,
+fgw_jax.backbones.graphormer, fgw_jax.backbones.graphormer_gd.
+"""
 
 import functools
 import types

@@ -1,4 +1,7 @@
-"""Parts with gradients of their own, against plain formulas."""
+"""Parts with gradients of their own, against plain formulas.
+
+Covers fgw_jax.backbones.distances, fgw_jax.backbones.nodes.
+"""
 
 import jax
 import jax.numpy as jnp

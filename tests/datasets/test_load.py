@@ -1,4 +1,8 @@
-"""Datasets by name from a folder of real ones: the paper's figures, archives, fingerprints."""
+"""Datasets by name from a folder of real ones: the paper's figures, archives, fingerprints.
+
+Covers fgw_jax.datasets.files, fgw_jax.datasets.loader, fgw_jax.datasets.raw,
+fgw_jax.datasets.registry.
+"""
 
 import gzip
 import json

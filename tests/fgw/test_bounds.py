@@ -1,4 +1,7 @@
-"""Lower bound and gap: true bounds, against enumeration and many starts."""
+"""Lower bound and gap: true bounds, against enumeration and many starts.
+
+Covers fgw_jax.fgw.certificates.
+"""
 
 import itertools
 

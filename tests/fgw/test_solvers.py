@@ -1,4 +1,7 @@
-"""One table of tests over all solvers: a new solver joins by adding a row."""
+"""One table of tests over all solvers: a new solver joins by adding a row.
+
+Covers fgw_jax.fgw.distances, fgw_jax.fgw.lanes, fgw_jax.fgw.reference, fgw_jax.fgw.strict.
+"""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,7 @@
-"""Steps on the midpoint's objective: gradients are its own, and gains are what was gained."""
+"""Steps on the midpoint's objective: gradients are its own, and gains are what was gained.
+
+Covers fgw_jax.midpoint.objective, fgw_jax.midpoint.starts.
+"""
 
 import dataclasses
 

@@ -1,4 +1,7 @@
-"""Midpoints: objective of feasible plans, between start and bound, the same alone and in a list."""
+"""Midpoints: objective of feasible plans, between start and bound, the same alone and in a list.
+
+Covers fgw_jax.midpoint.lanes, fgw_jax.midpoint.sizes.
+"""
 
 import dataclasses
 

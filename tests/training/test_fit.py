@@ -1,4 +1,8 @@
-"""Training as a user sees it: on small synthetic sets, with one small model."""
+"""Training as a user sees it: on small synthetic sets, with one small model.
+
+Covers fgw_jax.training.config, fgw_jax.training.pool, fgw_jax.training.sets,
+fgw_jax.training.state, fgw_jax.training.step.
+"""
 
 import dataclasses
 import functools

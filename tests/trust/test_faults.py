@@ -2,6 +2,8 @@
 
 FGW_JAX_KILLS sets the number of kills in all (12 unless told; 50 by hand). A full disk is a file
 size limit of the process (EFBIG), and a tmpfs of one megabyte (ENOSPC) where one may be mounted.
+
+Covers fgw_jax.storage.
 """
 
 import os
