@@ -222,7 +222,8 @@ def until_some_leave(
     def advance(problem, start, state, fresh, empty, leaving):
         state = choose(fresh, start, state)
         live = (~empty).sum()
-        enough = jnp.minimum(jnp.maximum(1, (leaving * live).astype(live.dtype)), live)
+        share = (leaving * live.astype(leaving.dtype)).astype(live.dtype)
+        enough = jnp.minimum(jnp.maximum(1, share), live)
 
         def block(carry):
             state, ready = carry

@@ -14,8 +14,9 @@ from fgw_jax import devices, streaming
 from fgw_jax.errors import check
 from fgw_jax.fgw import bounds
 from fgw_jax.fgw.checks import check_graphs, check_named, check_problem
-from fgw_jax.fgw.problem import from_graphs
+from fgw_jax.fgw.problem import Problem, from_graphs
 from fgw_jax.graphs import Graph, check_list
+from fgw_jax.inputs import concrete
 
 
 def lower_bound(
@@ -27,7 +28,20 @@ def lower_bound(
 ) -> jax.Array:
     """A number that no plan between two graphs has a value below (:func:`bounds.lower_bound`).
 
-    Pure, for jit and vmap. The optimum lies between it and any solver's ``value``.
+    Works under ``jit`` and ``vmap``. The optimum lies between it and any solver's ``value``.
+
+    Args:
+        graph1: first graph, ``n`` nodes.
+        graph2: second graph, ``m`` nodes, of the same feature width.
+        alpha: structure against features, in [0, 1].
+        q: exponent of Eq. 1, 1 or 2.
+        feature_cost: ``"sqeuclidean"``, ``"euclidean"``, or a matrix ``[n, m]``.
+
+    Returns:
+        The bound, a scalar; NaN under ``jit`` where the costs overflow.
+
+    Raises:
+        InputError: for arguments that do not fit, and for costs that overflow.
 
     >>> from fgw_jax import Graph, distance
     >>> path = Graph.from_edges([(0, 1), (1, 2), (2, 3)], 4)
@@ -37,10 +51,31 @@ def lower_bound(
     """
     check_problem(alpha, q, feature_cost)
     check_graphs(graph1, graph2, feature_cost)
-    return _bound(from_graphs(graph1, graph2, alpha, q, feature_cost))
+    bound = _bound(from_graphs(graph1, graph2, alpha, q, feature_cost))
+    check_finite(bound)
+    return bound
 
 
-_bound = jax.jit(bounds.lower_bound)
+def check_finite(bounds: ArrayLike) -> None:
+    """Refuse bounds that overflowed."""
+    if concrete(bounds):
+        failed = np.flatnonzero(~np.isfinite(np.atleast_1d(bounds)))
+        pair = f" of pair {failed[0]}" if len(failed) and np.ndim(bounds) else ""
+        check(
+            len(failed) == 0,
+            f"graph1, graph2: the costs{pair} overflow; scale features and structures "
+            "(fgw_jax.fgw.scale_features), or turn on float64",
+        )
+
+
+def finite_bound(problem: Problem) -> jax.Array:
+    """:func:`bounds.lower_bound`; NaN where a cost overflows, so that none passes for a bound."""
+    largest = jnp.maximum(jnp.abs(problem.structure1).max(), jnp.abs(problem.structure2).max())
+    finite = jnp.isfinite(problem.cost).all() & jnp.isfinite(4.0 * largest**2)
+    return jnp.where(finite, bounds.lower_bound(problem), jnp.nan)
+
+
+_bound = jax.jit(finite_bound)
 
 
 def lower_bounds(
@@ -85,10 +120,11 @@ def lower_bounds(
     tasks = [functools.partial(solve, chunk) for chunk in chunks]
     for items, values in devices.in_parallel(tasks):
         result[items] = values
+    check_finite(result)
     return result
 
 
 @functools.partial(devices.compiled, shared=("alpha",), static_argnames=("q", "feature_cost"))
 def _bound_batch(batch1, batch2, alpha, *, q, feature_cost):
-    one = lambda a, b: bounds.lower_bound(from_graphs(a, b, alpha, q, feature_cost))  # noqa: E731
+    one = lambda a, b: finite_bound(from_graphs(a, b, alpha, q, feature_cost))  # noqa: E731
     return jax.vmap(one)(batch1, batch2)

@@ -141,18 +141,22 @@ def from_graphs(
     q: int = 2,
     feature_cost: str | ArrayLike = "sqeuclidean",
 ) -> Problem:
-    """The problem between two (possibly padded) graphs."""
+    """The problem between two (possibly padded) graphs.
+
+    What does not count is not allowed to overflow: at ``alpha = 1`` feature costs that are not
+    finite, and at ``alpha = 0`` structures whose squares are not, are left out (0 times infinity
+    is NaN).
+    """
     cost = feature_costs(graph1, graph2, feature_cost)
     dtype = cost.dtype
-    return Problem(
-        jnp.asarray(graph1.structure, dtype),
-        jnp.asarray(graph2.structure, dtype),
-        cost,
-        jnp.asarray(graph1.weights, dtype),
-        jnp.asarray(graph2.weights, dtype),
-        jnp.asarray(alpha, dtype),
-        q,
-    )
+    alpha = jnp.asarray(alpha, dtype)
+    cost = jnp.where((alpha == 1) & ~jnp.isfinite(cost), 0, cost)
+    structures = [jnp.asarray(graph.structure, dtype) for graph in (graph1, graph2)]
+    largest = jnp.maximum(*(jnp.abs(a).max() for a in structures))
+    huge = (alpha == 0) & (largest > 0.25 * jnp.finfo(dtype).max ** 0.5)
+    first, second = (jnp.where(huge, 0, a) for a in structures)
+    weights = (jnp.asarray(graph.weights, dtype) for graph in (graph1, graph2))
+    return Problem(first, second, cost, *weights, alpha, q)
 
 
 def feature_costs(

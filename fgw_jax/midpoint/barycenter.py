@@ -68,7 +68,8 @@ class Midpoint:
         num_outer: updates of structure and features.
         converged: whether the last update changed the objective by less than its tolerance.
         status: code of :class:`fgw_jax.fgw.iteration.Status`.
-        history: ``[T]`` objective at each outer step, the reported one last, NaN where none was.
+        history: ``[T]`` objective at each outer step, the reported one last: T is
+            ``num_outer + 1``, or under ``jit`` the limit of steps, the rest filled with the last.
     """
 
     graph: Graph
@@ -170,7 +171,8 @@ def aligner(solver: Any) -> Any:
 
 def uniform(size: ArrayLike, padded_size: int) -> jax.Array:
     """Weights ``[n]`` of ``size`` new nodes, padded."""
-    return jnp.where(jnp.arange(padded_size) < size, 1.0 / size, 0.0)
+    share = 1.0 / jnp.asarray(size).astype(jnp.result_type(float))
+    return jnp.where(jnp.arange(padded_size) < size, share, 0.0)
 
 
 def align(problem: MidpointProblem, solver: Any) -> jax.Array:
@@ -190,7 +192,7 @@ class PaperState:
         structure: ``[n, n]`` structure of the midpoint.
         features: ``[n, d]`` its features, centred.
         plans: ``[S, n, m]`` plans of the last outer step.
-        history: ``[OUTER_LIMIT + 1]`` objective at each outer step, NaN where none was.
+        history: ``[OUTER_LIMIT + 1]`` objective at each outer step, zero where none was.
         count: outer steps done.
     """
 
@@ -207,7 +209,7 @@ def paper_start(problem: MidpointProblem, key: Any) -> PaperState:
     structure = structure if problem.fixed_structure is None else problem.fixed_structure
     features = features if problem.fixed_features is None else problem.fixed_features
     plans = problem.new_weights[None, :, None] * problem.weights[:, None, :]
-    history = jnp.full(OUTER_LIMIT + 1, jnp.nan, problem.new_weights.dtype)
+    history = jnp.zeros(OUTER_LIMIT + 1, problem.new_weights.dtype)
     return PaperState(structure, features, plans, history, jnp.zeros((), jnp.int32))
 
 
@@ -326,7 +328,8 @@ def _describe(problem, sources, plans, alignments, history, count) -> Midpoint:
     converged = exact | (change <= OUTER_ATOL + OUTER_RTOL * jnp.abs(objective))
     status = jnp.where(converged, Status.CONVERGED, Status.STEP_LIMIT)
     status = jnp.where(jnp.isfinite(objective), status, Status.NON_FINITE).astype(jnp.int32)
-    history = jnp.where(jnp.arange(len(history)) == count, objective, history)
+    # No NaN where nothing was computed: it would set off jax_debug_nans.
+    history = jnp.where(jnp.arange(len(history)) >= count, objective, history)
     return Midpoint(graph, plans, values, objective, bound, count, converged, status, history)
 
 

@@ -35,13 +35,21 @@ def decode(
     of two thresholds equally close (to a thousandth of an edge) the one with fewer edges is taken.
     A density of zero gives no edge; any other at least the strongest ones.
 
-    numpy in gives numpy out, on the host; traced or jax arrays go under jit and vmap.
+    numpy in gives numpy out, on the host; jax arrays work under ``jit`` and ``vmap``, where NaN or
+    infinite entries, which cannot raise there, give a matrix of NaN.
 
     Args:
         structure: symmetric matrix ``[n, n]``; only entries above the diagonal are read.
         density: wanted 2|E| / (n (n - 1)), in [0, 1].
         mask: ``[n]``, true on real nodes; padding gets no edge.
         distance_like: small entries mean close (shortest path): edges are entries <= threshold.
+
+    Returns:
+        The adjacency, in the type of ``structure``.
+
+    Raises:
+        InputError: for arrays of other shapes, a density outside [0, 1], or entries between real
+            nodes that are not finite.
 
     >>> import numpy as np
     >>> decode(np.array([[0, 0.9, 0.2], [0.9, 0, 0.4], [0.2, 0.4, 0]]), 2 / 3)
@@ -66,8 +74,9 @@ def decode(
         number = np.asarray(density)
         ok = number.shape == () and number.dtype.kind in "biuf" and bool(0 <= number <= 1)
         check(ok, f"density: must be one number in [0, 1], got {density!r}")
+    finite = xp.where(valid, xp.isfinite(a), True).all()
     check(
-        xp is jnp or bool(np.isfinite(a[valid]).all()),
+        not concrete(finite) or bool(finite),
         "structure: NaN or infinite entries; look at the midpoint's status",
     )
     if n < 2:
@@ -75,7 +84,8 @@ def decode(
     strength = xp.where(valid, -a if distance_like else a, -xp.inf)
     threshold = (_by_selection if xp is np else _by_sorting)(strength, valid, density)
     edges = valid & (strength >= threshold) & (xp.asarray(density) > 0)
-    return (edges | edges.T).astype(a.dtype)
+    edges = (edges | edges.T).astype(a.dtype)
+    return edges if concrete(finite) else jnp.where(finite, edges, jnp.nan)
 
 
 def _by_sorting(strength: jax.Array, valid: jax.Array, density: Any) -> jax.Array:
@@ -83,9 +93,9 @@ def _by_sorting(strength: jax.Array, valid: jax.Array, density: Any) -> jax.Arra
     rows, columns = np.triu_indices(strength.shape[0], 1)
     order = jnp.sort(strength[rows, columns])[::-1]
     # Cutting after position k leaves k + 1 edges; a cut between equal entries is no threshold.
-    total = jnp.maximum(valid.sum(), 1)
-    count = np.arange(1, len(rows) + 1)
-    wanted = density * total
+    total = jnp.maximum(valid.sum(), 1).astype(order.dtype)
+    count = np.arange(1, len(rows) + 1, dtype=order.dtype)
+    wanted = jnp.asarray(density).astype(order.dtype) * total
     following = jnp.concatenate([order[1:], jnp.full(1, -jnp.inf, order.dtype)])
     allowed = (order > following) & (count <= total)
     error = jnp.where(allowed, jnp.abs(count - wanted), jnp.inf)

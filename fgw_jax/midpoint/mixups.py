@@ -65,7 +65,10 @@ def mixup(
     (4, (4, 4), True)
     """
     solver = Strict() if solver is None else solver
+    key = _stacked(key)
     _check(graph1, graph2, lam, alpha, solver, start, key)
+    # One key is this pair's own, as in mixups(key=[key]), not one to draw keys from.
+    key = key[None] if key is not None and _is_one(key) else key
     check(np.ndim(lam) == 0, f"lam: expected one number, got shape {np.shape(lam)}; see mixups")
     if size is not None:
         check_whole("size", size)
@@ -88,7 +91,6 @@ def _traced(graph1, graph2, lam, alpha, solver, key, *, size, start) -> Midpoint
         fixed, problem = jax.lax.stop_gradient((solver, from_graphs(graph1, graph2, alpha)))
         plan = jnp.pad(barycenter.aligner(fixed).solve(problem).plan, ((0, m - n1), (0, m - n2)))
     nodes = sizes.adaptive(graph1.num_nodes, graph2.num_nodes, lam) if size is None else size
-    # As for a list of one, so that a key gives the same start inside and outside of jit.
     key = None if key is None else _keys(key, 1)[0]
     mid = lanes.of_pair(
         sources, lam, nodes, m if size is None else size, alpha, solver, start, key, plan
@@ -156,7 +158,9 @@ def mixups(
         solver: as in :func:`mixup`.
         size: nodes of every midpoint, or one number for each; adaptive by default.
         start: as in :func:`mixup`.
-        key: as in :func:`mixup`; every pair gets a key of its own from it. Or ``[N]`` keys.
+        key: one random key, from which every pair gets its own (``jax.random.split``), or ``[N]``
+            keys, one per pair: ``mixups([a], [b], [lam], key=[key])`` is ``mixup(a, b, lam,
+            key=key)``.
         chunk_size: most pairs solved at once; by default a bound on memory.
         max_shapes: number of padded shapes fitted to these lists; by default a fixed grid.
         progress: show a bar.
@@ -178,6 +182,7 @@ def mixups(
         f"lams: expected {len(graphs1)} ratios, one a pair, got shape {lams_.shape}",
     )
     solver = Strict() if solver is None else solver
+    key = _stacked(key)
     _check(graphs1[0], graphs2[0], lams_, alpha, solver, start, key)
     pool, first, second = streaming.pool(graphs1, graphs2)
     counts = np.array([g.num_nodes for g in pool])
@@ -240,11 +245,22 @@ def blocks(first: np.ndarray, second: np.ndarray, size: int = BLOCK) -> list[np.
 
 def _keys(key: jax.Array, count: int) -> jax.Array:
     """``count`` keys from one; as many given are taken as they are."""
-    typed = jax.dtypes.issubdtype(key.dtype, jax.dtypes.prng_key)
-    if key.ndim == (0 if typed else 1):
+    if _is_one(key):
         return jax.random.split(key, count)
     check(len(key) == count, f"key: {len(key)} keys for {count} pairs; pass one, or one a pair")
     return key
+
+
+def _is_one(key: jax.Array) -> bool:
+    """Whether this is a single key, typed or raw."""
+    return key.ndim == (0 if jax.dtypes.issubdtype(key.dtype, jax.dtypes.prng_key) else 1)
+
+
+def _stacked(key: Any) -> Any:
+    """A list of keys as an array of keys; anything else as it is."""
+    if not isinstance(key, list | tuple) or not all(isinstance(k, jax.Array) for k in key):
+        return key
+    return jnp.stack(key) if key else key
 
 
 def _sizes(size: Any, n1: np.ndarray, n2: np.ndarray, lams: np.ndarray) -> np.ndarray:
@@ -288,4 +304,4 @@ def check_start(start: str, key: Any) -> None:
         "key: a random start needs a random key; pass key=jax.random.key(0)",
     )
     if key is not None:
-        check_key(key)
+        check_key(key, several=True)

@@ -148,7 +148,7 @@ def problem_of(
     ratios, new_weights = jnp.asarray(ratios, dtype), jnp.asarray(new_weights, dtype)
     mask = jnp.asarray(sources.mask)[:, :, None]
     features = jnp.where(mask, jnp.asarray(sources.features, dtype), 0.0)
-    means = features.sum(1) / jnp.maximum(mask.sum(1), 1)
+    means = features.sum(1) / jnp.maximum(mask.sum(1), 1).astype(dtype)
     centre = ratios @ means
     if fixed_features is not None:
         real = new_weights[:, None] > 0

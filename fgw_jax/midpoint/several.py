@@ -17,7 +17,7 @@ from fgw_jax.errors import check
 from fgw_jax.fgw.checks import check_problem, check_solver
 from fgw_jax.fgw.strict import Strict
 from fgw_jax.graphs import Batch, Graph, check_list
-from fgw_jax.inputs import check_whole, floats, symmetric
+from fgw_jax.inputs import check_key, check_whole, floats, symmetric
 from fgw_jax.midpoint import barycenter
 from fgw_jax.midpoint.barycenter import Midpoint
 from fgw_jax.midpoint.mixups import check_start
@@ -70,6 +70,8 @@ def mean(
     check_solver(solver)
     check_problem(alpha, 2, "sqeuclidean")
     check_start(start, key)
+    if key is not None:
+        check_key(key)
     weights = weights / weights.sum()
     counts = np.array([g.num_nodes for g in graphs])
     size = max(1, int(np.floor(weights @ counts + 0.5))) if size is None else size

@@ -24,6 +24,8 @@ def adaptive(n1: Any, n2: Any, lam: Any) -> Any:
         if all(isinstance(x, int | float | np.ndarray | np.generic) for x in (n1, n2, lam))
         else jnp
     )
+    lam = xp.asarray(lam) * 1.0
+    n1, n2 = (xp.asarray(n).astype(lam.dtype) for n in (n1, n2))
     return xp.maximum(xp.round(lam * n1 + (1 - lam) * n2), 1).astype(int)
 
 

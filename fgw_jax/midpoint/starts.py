@@ -77,7 +77,7 @@ def _along_chain(
     order = jnp.argsort(position)
     masses = old[order]
     # Node p of the chain is repeated ends[p] - ends[p - 1] times: integers under a straight line.
-    shift = (offset * count).astype(count.dtype)
+    shift = (offset * count.astype(offset.dtype)).astype(count.dtype)
     places = jnp.minimum(jnp.arange(old.shape[0]) + 1, count)
     ends = (places * size + shift) // count
     begins = jnp.concatenate([jnp.zeros(1, ends.dtype), ends[:-1]])

@@ -11,6 +11,7 @@ import ot
 import pytest
 
 from fgw_jax import Graph, Strict, distances
+from fgw_jax.errors import InputError
 from fgw_jax.fgw import bounds, lower_bound, lower_bounds
 from fgw_jax.fgw.problem import from_graphs
 from tests.helpers import labelled_graph
@@ -102,3 +103,19 @@ def test_gap_of_a_stationary_plan_is_zero_and_of_others_positive(rng):
     out = jax.jit(Strict(method="cg").solve)(problem, identity)
     assert out.gap < 1e-5
     assert out.value < 1e-6
+
+
+@pytest.mark.parametrize("scale", [1e20, 1e30])
+def test_bounds_that_overflow_are_refused(scale):
+    path = Graph.from_edges([(0, 1), (1, 2)], 3, np.arange(3) * scale)
+    edge = Graph.from_edges([(0, 1)], 2, -np.arange(2) * scale)
+    with pytest.raises(InputError, match="graph1, graph2: the costs overflow"):
+        lower_bound(path, edge)
+    small = Graph.from_edges([(0, 1)], 2)
+    with pytest.raises(InputError, match="graph1, graph2: the costs of pair 1 overflow"):
+        lower_bounds([small, path], [small, edge])
+    heavy = Graph.from_edges([(0, 1)], 2, edge_weights=[scale])
+    with pytest.raises(InputError, match="graph1, graph2: the costs overflow"):
+        lower_bound(heavy, small)
+    assert np.isfinite(lower_bound(path, edge, alpha=1.0))
+    assert np.isfinite(lower_bound(heavy, small, alpha=0.0))

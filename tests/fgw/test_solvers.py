@@ -262,3 +262,17 @@ def test_value_is_finite_under_grad(pair):
 
     gradient = jax.jit(jax.grad(loss))(jnp.asarray(pair[0].features))
     assert np.isfinite(np.asarray(gradient)).all() and np.abs(np.asarray(gradient)).max() > 0
+
+
+@pytest.mark.parametrize("traced", [False, True])
+@pytest.mark.parametrize("solver", [Strict(), Strict(method="mirror"), Relaxed()])
+def test_what_alpha_leaves_out_may_be_of_any_size(solver, traced):
+    """Features at alpha = 1 and structures at alpha = 0, whose costs overflow float32."""
+    edges, rng = [(0, 1), (1, 2), (2, 3)], np.random.default_rng(0)
+    x, y = rng.normal(size=(2, 4, 2))
+    path = lambda x, huge=1.0: Graph.from_edges(edges, 4, x, edge_weights=np.full(3, huge))  # noqa: E731
+    value = lambda a, b, alpha: distance(a, b, alpha, solver=solver).value  # noqa: E731
+    value = jax.jit(value) if traced else value
+    assert value(path(1e20 * x), path(1e20 * y), 1.0) < 1e-6
+    expected = value(path(x), path(y), 0.0)
+    assert value(path(x, 1e30), path(y, 2e30), 0.0) == pytest.approx(float(expected), rel=1e-3)

@@ -103,3 +103,15 @@ def test_jit_and_vmap_agree_with_the_host(rng):
 def test_bad_arguments_are_named(arguments, name):
     with pytest.raises(InputError, match=name):
         decode(*arguments)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_entries_that_are_not_finite_are_refused_or_seen(bad):
+    matrix = np.array([[0, 1, bad], [1, 0, 2], [bad, 2, 0]])
+    for array in (matrix, jnp.asarray(matrix)):
+        with pytest.raises(InputError, match="structure: NaN or infinite"):
+            decode(array, 0.5)
+        mask = np.array([True, True, False])  # on padding anything may stand
+        assert decode(array, 1.0, mask).sum() == 2
+    found = jax.jit(jax.vmap(decode, (0, None)))(np.stack([matrix, np.ones((3, 3))]), 1.0)
+    assert np.isnan(found[0]).all() and found[1].sum() == 6

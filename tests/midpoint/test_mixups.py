@@ -154,6 +154,32 @@ def test_a_key_gives_one_start_inside_and_outside_of_jit(pair):
     np.testing.assert_allclose(traced.graph.structure[:n, :n], alone.graph.structure, atol=1e-3)
 
 
+@pytest.mark.parametrize("key", [jax.random.key(3), jax.random.PRNGKey(3)])
+def test_the_key_of_a_pair_is_the_same_alone_and_in_a_list(pair, key):
+    alone = mixup(*pair, 0.4, start="random", key=key)
+    for keys in ([key], key[None]):
+        listed = mixups([pair[0]], [pair[1]], [0.4], start="random", key=keys)[0]
+        for one, other in zip(jax.tree.leaves(alone), jax.tree.leaves(listed), strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("traced", [False, True])
+@pytest.mark.parametrize(
+    "solver", [Strict(), Relaxed(), Relaxed(step_size=1.0, schedule=None, plan="last")]
+)
+def test_a_random_start_passes_the_strictest_settings_of_jax(pair, solver, traced):
+    """No NaN in any result, not even in what is left empty, and no implicit promotion."""
+
+    def run(a, b, key):
+        return mixup(a, b, 0.4, solver=solver, start="random", key=key)
+
+    with jax.debug_nans(True), jax.numpy_dtype_promotion("strict"):
+        mid = (jax.jit(run) if traced else run)(*pair, KEY)
+    history = np.asarray(mid.history)
+    assert np.isfinite(history).all() and len(history) >= mid.num_outer + 1
+    assert (history[int(mid.num_outer) :] == mid.objective).all()
+
+
 def test_better_than_the_paper_s_start(pair):
     """The geodesic start ends lower than the random one, in the mean."""
     rng = np.random.default_rng(3)

@@ -79,7 +79,7 @@ def test_first_ten_outer_steps_follow_the_paper(name, x64):
     new = np.full(size, 1 / size)
     sources = jax.tree.map(lambda a, b: np.stack([a, b]), graphs[0].pad(7), graphs[1].pad(7))
     problem = problem_of(sources, np.array(ratios), barycenter.uniform(size, size), ALPHA)
-    state = barycenter.paper_start(problem, jax.random.split(key, 1)[0])
+    state = barycenter.paper_start(problem, key)
     structure, features = np.asarray(state.structure), np.asarray(state.features + problem.centre)
     step = jax.jit(lambda state: barycenter.paper_step(problem, SOLVERS[name], state))
     for _ in range(10):
