@@ -155,8 +155,8 @@ def from_graphs(
     largest = jnp.maximum(*(jnp.abs(a).max() for a in structures))
     huge = (alpha == 0) & (largest > 0.25 * jnp.finfo(dtype).max ** 0.5)
     first, second = (jnp.where(huge, 0, a) for a in structures)
-    weights = (jnp.asarray(graph.weights, dtype) for graph in (graph1, graph2))
-    return Problem(first, second, cost, *weights, alpha, q)
+    weights1, weights2 = (jnp.asarray(graph.weights, dtype) for graph in (graph1, graph2))
+    return Problem(first, second, cost, weights1, weights2, alpha, q)
 
 
 def feature_costs(
