@@ -1,8 +1,7 @@
-"""What a run will cost, said before it begins.
+"""Cost estimates of runs.
 
-Folds of the same run or of the same dataset and backbone found in the file of results are the
-best guide; without any, a model of the work is used, scaled by a short matrix product timed on
-this machine.
+Estimates use finished folds of the same dataset and backbone where there are any, otherwise a model
+of the work, scaled by the time of a short matrix product on this machine.
 """
 
 from __future__ import annotations
@@ -23,16 +22,16 @@ from fgw_jax.protocol.folds import FoldRunner, Job, jobs
 from fgw_jax.protocol.settings import Settings
 from fgw_jax.training.config import Config
 
-#: Seconds on two quiet cores; :func:`fgw_jax.estimates.slowness` scales them.
+#: Seconds of compilation on two idle cores; :func:`fgw_jax.estimates.slowness` scales them.
 _COMPILE = {"mpnn": 10.0, "graphormer": 25.0}
-#: Operations a second that training reaches, on a machine of slowness one.
+#: Operations per second of training, on a machine of slowness one.
 _RATE = {"vgcn": 27e9, "vgin": 30e9, "graphormer": 5.7e9, "graphormer_gd": 3.2e9}
 #: Seconds of one new graph of 30 nodes; grows with the square of the nodes.
 _AUGMENT = {
     "ifmixup": 2e-3, "gmixup": 5e-3, "gmixup_gw": 0.1, "gmixup_gw_star": 0.1, "gmixup_fgw": 0.1,
     "smixup": 3e-3, "geomix": 3e-3,
 }  # fmt: skip
-#: How much longer midpoints take from the paper's random start than from the geodesic one.
+#: Factor of time of midpoints with the paper's random start over the geodesic one.
 _RANDOM_START = 12.0
 _AUGMENT_COMPILE = {"smixup": 10.0, "geomix": 10.0}
 
@@ -43,12 +42,12 @@ _LISTED = (
 
 
 def estimate(todo: Sequence[Job], store: results.Store, runner: FoldRunner) -> Estimate:
-    """Cost of the folds still to do."""
+    """Estimate the cost of unfinished folds, using the results in ``store``."""
     return _estimate(todo, _rates(store.records()), runner)
 
 
 def of_run(settings: Settings, data_dir: str | None = None) -> Estimate:
-    """Cost of all folds of a run, by the model alone."""
+    """Estimate the cost of all folds of a run, without results."""
     runner = FoldRunner(data_dir)
     return _estimate(jobs([settings]), {}, runner)
 
@@ -76,9 +75,9 @@ def _estimate(
 
 
 def describe(todo: Sequence[Job], store: results.Store, runner: FoldRunner) -> str:
-    """The estimate in words."""
+    """The estimate as text."""
     if not todo:
-        return "all lines are there"
+        return "all folds are finished"
     found = estimate(todo, store, runner)
     return f"about {duration(found.total)} ({duration(found.compilation)} of it compilation)"
 
@@ -86,7 +85,7 @@ def describe(todo: Sequence[Job], store: results.Store, runner: FoldRunner) -> s
 def listing(
     runs: Sequence[Settings], todo: Sequence[Job], store: results.Store, runner: FoldRunner
 ) -> str:
-    """A line a run with its folds to do and their cost, and the sum."""
+    """One line per run with its unfinished folds and their cost, and the total."""
     lines = []
     for settings in runs:
         own = [job for job in todo if job.settings == settings]
@@ -105,32 +104,32 @@ def listing(
 
 
 def _model(settings: Settings, data: Dataset) -> tuple[float, Estimate]:
-    """Seconds of training and cost of augmentation of a fold, by the work."""
+    """Seconds of training and cost of augmentation of one fold, from the work."""
     values = settings.resolved()
     nodes = np.array([graph.num_nodes for graph in data.graphs], float)
     share = 0.81 if settings.resolved_protocol == "holdout" else 0.8
     width, layers = values["hidden"], values["num_layers"]
-    # forward and backward: products with weights, and with the adjacency or the attention
+    # forward and backward: products with weights, and with the adjacency or attention matrix
     dense = 6 * nodes * width * width * (3 if settings.backbone != "vgcn" else 1)
     pairs = 6 * nodes**2 * width * (6 if settings.backbone in GRAPHORMERS else 1)
     flops = layers * (dense + pairs).sum() * share
     steps = len(nodes) * share / values["batch_size"]
     epoch = flops / _RATE[settings.backbone] + steps * 1.5e-3
-    # Of folds that end early few go on for much longer than they must.
+    # Most folds that stop early do so soon after they may.
     epochs = min(values["epochs"], Config.patience_from + (values["patience"] or math.inf))
     count = round((values["ratio"] or 0.0) * len(nodes) * share)
     return epoch * epochs * slowness(), _augmentation(settings, nodes, count)
 
 
 def _augmentation(settings: Settings, nodes: np.ndarray, count: int) -> Estimate:
-    """Cost of ``count`` new graphs, as often as they are drawn."""
+    """Cost of ``count`` new graphs, times the number of draws."""
     method = settings.method()
     if isinstance(method, FGWMixup):
         found = random_pairs(nodes.astype(int), count, solver=method.solver)
         values = settings.resolved()
         draws = math.ceil(values["epochs"] / (values["refresh_every"] or math.inf))
-        dearer = _RANDOM_START if method.start == "random" else 1.0
-        return dataclasses.replace(found, seconds=found.seconds * max(1, draws) * dearer)
+        factor = _RANDOM_START if method.start == "random" else 1.0
+        return dataclasses.replace(found, seconds=found.seconds * max(1, draws) * factor)
     seconds = _AUGMENT.get(settings.augment, 0.0) * count * float((nodes**2).mean()) / 30**2
     compilation = _AUGMENT_COMPILE.get(settings.augment, 0.0)
     return Estimate(seconds * slowness(), compilation * slowness())
@@ -142,9 +141,9 @@ def _place(values: Mapping[str, Any], augment: str = "vanilla") -> tuple[Any, ..
 
 
 def _rates(records: Sequence[Mapping[str, Any]]) -> dict[tuple[Any, ...], float]:
-    """Median seconds an epoch asked for, by dataset, backbone and method.
+    """Median seconds per requested epoch, by dataset, backbone and method.
 
-    Folds side by side share the machine; one that ended early makes all its epochs cheaper.
+    Parallel folds share the machine; early stopping makes requested epochs cheaper.
     """
     seen: dict[tuple[Any, ...], list[float]] = {}
     for record in records:

@@ -1,7 +1,7 @@
-"""Cross-validation: dataset, splits, label noise, augmentation, training, a result line a fold.
+"""The fold runner: dataset, splits, label noise, augmentation, training, one result per fold.
 
-A fold depends on its settings, the data and its number only, never on what ran before it, so a run
-may be stopped and resumed, or spread over processes and machines, and ends the same.
+A fold depends only on its settings, the data and its number, never on earlier folds, so a run may
+be stopped and resumed, or distributed over processes and machines, with the same results.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from fgw_jax.training.fit import fit
 
 Item = TypeVar("Item")
 
-#: epochs from which a fold in progress is written to disk
+#: number of epochs from which a fold is checkpointed
 WORTH_KEEPING = 100
 
 
@@ -41,9 +41,15 @@ class Job:
 
 
 def jobs(runs: Iterable[Settings], max_folds: int | None = None) -> list[Job]:
-    """The folds of some runs, run by run; ``max_folds`` keeps the first few of each.
+    """List the folds of several runs, run by run.
 
-    Folds left out now can be done later without repeating the others.
+    Args:
+      runs: the runs.
+      max_folds: take only the first folds of each run; the others can be run later, without
+        repeating these.
+
+    Raises:
+      InputError: if ``max_folds`` is below 1.
     """
     check(
         max_folds is None or max_folds >= 1, f"max_folds: {max_folds} must be at least 1; raise it"
@@ -56,13 +62,12 @@ def jobs(runs: Iterable[Settings], max_folds: int | None = None) -> list[Job]:
 
 
 class FoldRunner:
-    """Datasets and splits, loaded and made once.
+    """Runs single folds; loads each dataset and computes its splits once.
 
-    Attributes:
+    Args:
       data_dir: folder of datasets, as in :func:`fgw_jax.datasets.load`.
-      checkpoints: folder in which a fold in progress is kept; ``None``: nowhere.
-
-    ``own`` datasets are found by their names before any folder is looked at.
+      checkpoints: folder for checkpoints of folds in progress; ``None`` disables them.
+      own: datasets that are looked up by name before those of ``data_dir``.
 
     >>> from fgw_jax import datasets
     >>> runner = FoldRunner(own=[datasets.synthetic(num_graphs=40).replace(name="mine")])
@@ -83,14 +88,14 @@ class FoldRunner:
         self._splits: dict[tuple[str, str, int, int], list[Split]] = {}
 
     def data(self, name: str) -> Dataset:
-        """The dataset of that name."""
+        """The dataset of this name."""
         if name not in self._data:
             loaded = datasets.load(name, self.data_dir)
             self._data[name] = (loaded, loaded.fingerprint())
         return self._data[name][0]
 
     def splits(self, settings: Settings) -> list[Split]:
-        """The split of every fold; of scaffold, the published one each time."""
+        """The split of every fold; for scaffold, the published split each time."""
         protocol, folds = settings.resolved_protocol, settings.resolved_folds
         place = (settings.dataset, protocol, folds, settings.seed)
         if place not in self._splits:
@@ -102,14 +107,14 @@ class FoldRunner:
         return self._splits[place]
 
     def check(self, runs: Iterable[Settings]) -> None:
-        """Load every dataset and make every split, so that what is wrong shows before any work."""
+        """Load every dataset and compute every split, to report errors before any work."""
         for settings in runs:
             self.splits(settings)
 
     def key(self, job: Job) -> str:
-        """What names the fold in a file of results: settings, data, fold.
+        """Fingerprint of settings, data and fold: the key of its result.
 
-        A dataset of the user's may come with any split; a published one has its own.
+        For user-provided datasets with the scaffold protocol, the split is part of it as well.
         """
         name = job.settings.dataset
         self.data(name)
@@ -120,7 +125,7 @@ class FoldRunner:
         return results.fingerprint(parts)
 
     def parts(self, job: Job) -> tuple[Dataset, Dataset, Dataset]:
-        """Training, validation and test set of a fold, some training labels switched if asked."""
+        """Training, validation and test set of a fold, with label noise in the training set."""
         settings, data = job.settings, self.data(job.settings.dataset)
         split, noisy = self.splits(settings)[job.fold], data
         if settings.label_noise > 0:
@@ -129,7 +134,14 @@ class FoldRunner:
         return noisy[split.train], noisy[split.validation], data[split.test]
 
     def run(self, job: Job) -> dict[str, Any]:
-        """Augment, train, test; the result line."""
+        """Augment, train and test one fold.
+
+        Returns:
+          The result, as a JSON-compatible dictionary.
+
+        Raises:
+          InputError: if the metric is undefined because a class is absent.
+        """
         settings = job.settings
         values = settings.resolved()
         data, parts = self.data(settings.dataset), self.parts(job)
@@ -171,13 +183,13 @@ class FoldRunner:
         }
 
     def forget(self, job: Job) -> None:
-        """Remove the checkpoint of a fold whose line is written."""
+        """Remove the checkpoint of a fold whose result is written."""
         path = self._checkpoint(job)
         if path is not None:
             path.unlink(missing_ok=True)
 
     def _checkpoint(self, job: Job) -> Path | None:
-        """Where a fold in progress is kept; short folds are sooner done again than kept."""
+        """Path of the checkpoint of a fold; ``None`` for folds too short to be worth one."""
         if self.checkpoints is None or job.settings.resolved()["epochs"] < WORTH_KEEPING:
             return None
         self.checkpoints.mkdir(parents=True, exist_ok=True)
@@ -185,14 +197,17 @@ class FoldRunner:
 
 
 def missing(work: Sequence[Job], store: results.Store, runner: FoldRunner) -> list[Job]:
-    """The folds that have no line yet."""
+    """The folds without a result."""
     return [job for job in work if runner.key(job) not in store]
 
 
 def shard(work: Sequence[Item], num_shards: int, index: int) -> list[Item]:
-    """Every ``num_shards``-th fold, from the ``index``-th on: the part of one machine.
+    """Every ``num_shards``-th item, starting at the ``index``-th: the work of one machine.
 
-    Of machines that do not know of each other; those that do take :func:`distributed.share`.
+    For machines that are not connected; connected processes use :func:`distributed.share`.
+
+    Raises:
+      InputError: if the numbers do not fit together.
     """
     check(num_shards >= 1, f"num_shards: {num_shards} must be at least 1; raise it")
     check(
@@ -203,7 +218,7 @@ def shard(work: Sequence[Item], num_shards: int, index: int) -> list[Item]:
     return list(work[index::num_shards])
 
 
-#: Most folds trained side by side on CPU, where a step of these sizes keeps one core busy.
+#: Maximum number of folds trained in parallel on CPU; a step of these sizes uses one core.
 MOST_WORKERS = 8
 
 
@@ -215,17 +230,20 @@ def run(
     workers: int | None = None,
     progress: bool = False,
 ) -> None:
-    """Do the folds that have no line yet, several at a time, and write each line as it comes.
+    """Run the folds without a result in parallel, and write each result as it is finished.
 
-    A fold that cannot be done does not keep the others from theirs; it is told of at the end.
+    A failing fold does not stop the others; its error is raised at the end.
 
     Args:
       work: the folds.
-      store: where lines are looked for and written.
+      store: where results are looked up and written.
       runner: datasets and splits.
-      workers: folds trained side by side; by default as many as there are cores, up to 8, on CPU
-        and one on an accelerator. What a fold computes does not depend on it.
-      progress: show a bar.
+      workers: number of folds trained in parallel; by default the number of cores, up to 8, on
+        CPU, and one on an accelerator. Results do not depend on it.
+      progress: show a progress bar.
+
+    Raises:
+      FgwJaxError: the error of the first failed fold, after all others are finished.
     """
     check(workers is None or workers >= 1, f"workers: {workers} must be at least 1")
     todo = missing(work, store, runner)
@@ -235,8 +253,8 @@ def run(
 
     def task(job: Job) -> tuple[Job, dict[str, Any] | None]:
         with lock:
-            done = runner.key(job) in store  # another process was faster
-        programs.make_room()  # a sweep goes through hundreds of programs
+            done = runner.key(job) in store  # by another process
+        programs.make_room()  # a sweep compiles hundreds of programs
         try:
             return job, None if done else runner.run(job) | {"side_by_side": at_once}
         except FgwJaxError as error:
@@ -260,9 +278,10 @@ def run(
 
 
 def exchange(work: Sequence[Job], store: results.Store, runner: FoldRunner) -> None:
-    """Give the lines of this process's ``work`` to all others, and write theirs.
+    """All-gather the results of connected processes, each of which ran its part of the work.
 
-    On one disk they are there already; on disks of their own all end with the same lines.
+    If the processes share a disk, the results are there already; otherwise every process ends with
+    all of them.
     """
     own = [json.dumps(store[runner.key(job)]) for job in work]
     for (line,) in distributed.gather([(line,) for line in own]):

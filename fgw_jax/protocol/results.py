@@ -1,9 +1,8 @@
-"""Results on disk: one JSON line a fold, in a file that only grows.
+"""The results store: an append-only file with one JSON line per fold.
 
-A line is written whole or not at all, by one ``write`` under a lock of the file, so that several
-processes may share it. A process killed inside that ``write`` leaves at most a last line without
-its end; readers pass over it and the next writer cuts it off. A record whose key is there
-already is not written again.
+A line is written atomically, by one ``write`` under a file lock, so that several processes may
+share the file. A process killed inside that ``write`` leaves at most an incomplete last line;
+readers ignore it and the next writer truncates it. A record whose key exists is not written again.
 """
 
 from __future__ import annotations
@@ -29,7 +28,10 @@ _PACKAGES = ("jax", "jaxlib", "flax", "optax", "ott-jax", "numpy", "scikit-learn
 
 
 def fingerprint(content: Any) -> str:
-    """SHA-256 of anything JSON can hold; the order of dictionary keys does not matter.
+    """SHA-256 of JSON-compatible data; the order of dictionary keys does not matter.
+
+    Raises:
+      InputError: if ``content`` is not JSON-compatible, or not finite.
 
     >>> fingerprint({"a": 1, "b": [2.0]}) == fingerprint({"b": [2.0], "a": 1})
     True
@@ -39,7 +41,7 @@ def fingerprint(content: Any) -> str:
 
 @functools.cache
 def versions() -> dict[str, str]:
-    """Versions of what a result depends on, and where it ran."""
+    """Versions of the packages a result depends on, and the machine and device."""
     import jax
 
     import fgw_jax
@@ -54,9 +56,9 @@ def versions() -> dict[str, str]:
 
 
 class Store:
-    """An append-only file of records, each a dictionary with a ``"key"`` of its own.
+    """An append-only file of records, each a dictionary with a unique ``"key"``.
 
-    The file and its folder are made by the first :meth:`append`.
+    The file and its folder are created by the first :meth:`append`.
 
     >>> import tempfile
     >>> store = Store(Path(tempfile.mkdtemp()) / "results.jsonl")
@@ -84,25 +86,34 @@ class Store:
         return self._records[key]
 
     def records(self) -> list[dict[str, Any]]:
-        """All whole records, in file order."""
+        """All complete records, in file order."""
         self._catch_up()
         return list(self._records.values())
 
     def append(self, record: Mapping[str, Any]) -> bool:
-        """Write a record unless its key is there; tells whether it was written.
+        """Write a record unless its key exists.
 
-        When this returns, the line is on disk; when it raises, the file is as it was.
+        When this returns, the line is on disk; when it raises, the file is unchanged.
+
+        Returns:
+          Whether the record was written.
+
+        Raises:
+          InputError: if the record has no key or is not JSON-compatible.
+          DataError: if the file cannot be written.
         """
         key = record.get("key")
         if not isinstance(key, str) or not key:
-            raise InputError("record: needs a text under 'key'; use results.fingerprint(settings)")
+            raise InputError(
+                "record: needs a string under 'key'; see results.fingerprint"
+            )
         data = (_dumps({"format": FORMAT, **record}) + "\n").encode()
         with self._locked() as file:
             self._read(file)
             if key in self._records:
                 return False
             size = os.fstat(file).st_size
-            if size > self._offset:  # a writer was killed in the middle of its line
+            if size > self._offset:  # a process was killed while writing
                 os.ftruncate(file, self._offset)
                 size = self._offset
             try:
@@ -124,12 +135,12 @@ class Store:
                 fcntl.flock(file, fcntl.LOCK_EX)
                 yield file
             finally:
-                os.close(file)  # closing lets the lock go
+                os.close(file)  # releases the lock
         except OSError as error:
             raise storage.unwritable(self.path, error) from error
 
     def _catch_up(self) -> None:
-        """Read what was added since the last look; a missing file is an empty one."""
+        """Read what was appended since the last read; a missing file counts as empty."""
         try:
             file = os.open(self.path, os.O_RDONLY)
         except (FileNotFoundError, NotADirectoryError):
@@ -169,18 +180,22 @@ class Store:
             record = None
         if not isinstance(record, dict) or not isinstance(record.get("key"), str):
             raise DataError(
-                f"{self.path}, line {self._line}: not a result; remove the line, and what it "
-                "should have held is run again"
+                f"{self.path}, line {self._line}: not a result; remove the line, and its fold "
+                "is run again"
             )
         return record
 
     def _forget(self, inode: int | None) -> None:
-        """Start over: the file was replaced, shortened or removed."""
+        """Start over, after the file was replaced, truncated or removed."""
         self._records, self._offset, self._line, self._inode = {}, 0, 0, inode
 
 
 def load(paths: Iterable[str | os.PathLike[str]]) -> list[dict[str, Any]]:
-    """Records of several files, the first of each key kept; a missing file is a DataError."""
+    """Read several files, and keep the first record of each key.
+
+    Raises:
+      DataError: if a file is missing or damaged.
+    """
     found: dict[str, dict[str, Any]] = {}
     for path in paths:
         if not Path(path).is_file():
@@ -195,5 +210,5 @@ def _dumps(content: Any) -> str:
         return json.dumps(content, sort_keys=True, allow_nan=False, separators=(",", ":"))
     except (TypeError, ValueError) as error:
         raise InputError(
-            f"record: {error}; use finite numbers, text, lists and dictionaries"
+            f"record: {error}; use finite numbers, strings, lists and dictionaries"
         ) from error

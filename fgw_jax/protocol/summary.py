@@ -1,4 +1,4 @@
-"""What result lines say: mean and deviation over folds, paired tests, claims over settings."""
+"""Summaries of results: mean and standard deviation over folds, paired tests, tables."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from fgw_jax.protocol.settings import Settings
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Summary:
-    """The folds of one run that are there.
+    """The finished folds of one run.
 
     Attributes:
       settings: what ran.
-      folds: positions of the folds, in order.
-      test: test metric of each, in per cent.
-      validation: validation metric of each, in per cent.
-      augment_seconds: seconds of augmentation, each fold.
-      train_seconds: seconds of training, each fold.
+      folds: numbers of the folds, in order.
+      test: test metric of each fold, in percent.
+      validation: validation metric of each fold, in percent.
+      augment_seconds: seconds of augmentation of each fold.
+      train_seconds: seconds of training of each fold.
       metric: accuracy or auroc.
-      codes: fingerprints of the code the lines were made with.
+      codes: fingerprints of the code that computed the results.
     """
 
     settings: Settings
@@ -44,23 +44,27 @@ class Summary:
 
     @property
     def deviation(self) -> float:
-        """Deviation over the folds (of the sample; 0 for one fold)."""
+        """Sample standard deviation over the folds; 0 for one fold."""
         return float(self.test.std(ddof=1)) if len(self.test) > 1 else 0.0
 
     @property
     def complete(self) -> bool:
-        """Whether all folds are there."""
+        """Whether all folds are finished."""
         return len(self.folds) == self.settings.resolved_folds
 
     def score(self) -> str:
-        """``mean(deviation)``, marked when folds are missing."""
+        """``mean(deviation)``, with the number of folds if some are missing."""
         total = self.settings.resolved_folds
         missing = "" if self.complete else f" [{len(self.folds)} of {total} folds]"
         return f"{self.mean:.2f}({self.deviation:.2f}){missing}"
 
 
 class ResultIndex:
-    """Result lines by run. Lines of other kinds are left out."""
+    """Results of folds, indexed by run; records of other kinds are ignored.
+
+    Raises:
+      DataError: if results of one run come from different copies of the data.
+    """
 
     def __init__(self, records: Iterable[Mapping[str, Any]]) -> None:
         self._runs: dict[str, dict[int, Mapping[str, Any]]] = {}
@@ -71,13 +75,13 @@ class ResultIndex:
             other = next(iter(folds.values()), record)
             if other["data"] != record["data"]:
                 raise DataError(
-                    f"results: lines of one run on {record['settings']['dataset']} come from two "
-                    "different copies of the data; keep the lines of one"
+                    f"results: those of one run on {record['settings']['dataset']} come from two "
+                    "different copies of the data; keep the lines of one of them"
                 )
             folds.setdefault(int(record["fold"]), record)
 
     def find(self, settings: Settings) -> Summary | None:
-        """The summary of a run, or ``None`` where no fold ran."""
+        """The summary of a run, or ``None`` if no fold is finished."""
         found = self._runs.get(run_key(settings))
         if not found:
             return None
@@ -95,25 +99,28 @@ class ResultIndex:
         )
 
     def best(self, variants: Sequence[Settings]) -> Summary | None:
-        """Of several runs the one with the best mean validation metric; test plays no part."""
+        """The run with the best mean validation metric; test metrics are not used."""
         check(len(variants) > 0, "variants: names no run; give at least one")
         found = [s for s in map(self.find, variants) if s is not None]
         return max(found, key=lambda s: s.validation.mean(), default=None)
 
     def complete(self, variants: Sequence[Settings]) -> int:
-        """How many of several runs have all their folds."""
+        """Number of runs that are complete."""
         return sum(s is not None and s.complete for s in map(self.find, variants))
 
 
 def run_key(settings: Settings) -> str:
-    """Fingerprint of what a run is: equal for settings that resolve alike."""
+    """Fingerprint of a run, equal for settings that resolve to equal values."""
     return results.fingerprint(settings.resolved())
 
 
 def paired_test(first: Summary, second: Summary) -> float | None:
-    """Two-sided p of a paired t-test over the folds both have; ``None`` below two.
+    """Paired t-test over the folds that both runs have.
 
-    Folds of the holdout protocol share one test set, so that p is optimistic there.
+    Folds of the holdout protocol share one test set, so p is optimistic there.
+
+    Returns:
+      The two-sided p-value, or ``None`` for fewer than two common folds.
     """
     from scipy import stats
 
@@ -122,7 +129,7 @@ def paired_test(first: Summary, second: Summary) -> float | None:
         return None
     a = np.array([first.test[first.folds.index(f)] for f in shared])
     b = np.array([second.test[second.folds.index(f)] for f in shared])
-    if np.ptp(a - b) < 1e-9:  # equal differences have no spread to compare with
+    if np.ptp(a - b) < 1e-9:  # equal differences have no variance
         return 1.0 if abs(float((a - b).mean())) < 1e-9 else 0.0
     return float(stats.ttest_rel(a, b).pvalue)
 
@@ -135,9 +142,9 @@ def _dig(record: Mapping[str, Any], path: tuple[str, ...]) -> Any:
 
 
 def summary_table(found: Sequence[Summary]) -> str:
-    """Markdown: a row a method, its score, folds, and p against the first row."""
+    """Markdown table with one row per method: score, folds, and p against the first row."""
     if not found:
-        return "nothing has run yet"
+        return "no results yet"
     lines = [
         f"| method | test {found[0].metric} % | folds | difference | p (paired) |",
         "|---|---|---|---|---|",
@@ -154,9 +161,9 @@ def summary_table(found: Sequence[Summary]) -> str:
 
 
 def seconds_table(found: Sequence[Summary]) -> str:
-    """Markdown: seconds of augmentation and of training; the first fold also compiles."""
+    """Markdown table of seconds of augmentation and training; the first fold also compiles."""
     lines = [
-        "| method | mixup, s a fold (median) | training, s a fold (median) | all, s |",
+        "| method | mixup, s per fold (median) | training, s per fold (median) | total, s |",
         "|---|---|---|---|",
     ]
     for summary in found:

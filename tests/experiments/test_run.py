@@ -58,7 +58,7 @@ def test_killed_three_times_and_run_again_equals_undisturbed(
 
     before = lines.read_bytes()
     again = python(*command(out))
-    assert "0 of 12 folds to do, all lines are there" in again.stdout
+    assert "0 of 12 folds to do, all folds are finished" in again.stdout
     assert lines.read_bytes() == before
     table = [line for line in last.stdout.splitlines() if line.startswith("|")]
     assert [line for line in again.stdout.splitlines() if line.startswith("|")] == table

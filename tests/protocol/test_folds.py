@@ -203,7 +203,7 @@ def test_lines_of_two_copies_of_the_data_are_not_mixed(undisturbed):
 def test_the_estimate_follows_what_ran(undisturbed, runner, runs, tmp_path):
     work = folds.jobs(runs)
     empty = results.Store(tmp_path / "none.jsonl")
-    assert cost.describe([], empty, runner) == "all lines are there"
+    assert cost.describe([], empty, runner) == "all folds are finished"
     assert cost.describe(work, empty, runner).startswith("about")
     seen = results.Store(tmp_path / "seen.jsonl")
     vanilla = [r for r in undisturbed.records() if r["settings"]["augment"] == "vanilla"]
