@@ -1,15 +1,15 @@
-"""New graphs of a dataset by FGWMixup, written in parts by one process or many.
+"""Augment a dataset by FGWMixup, in parts that any number of processes share.
 
     python -m experiments.augment --dataset=NCI1 --num_new=2000 --data_dir=FOLDER --out=FOLDER
 
-Parts of --part_size graphs are files in --out/parts (npz, read by ``Dataset.load``). Parts found
-there are not made again, so a job that was killed goes on where it was; a part does not depend on
-who makes it, so any number of processes leave the same files. Two processes on one machine:
+Parts of --part_size graphs are files in --out/parts (npz, read by ``Dataset.load``). Existing parts
+are not computed again, so a job that was killed resumes where it was; parts do not depend on the
+number of processes. Two processes on one machine:
 
     python -m experiments.augment --dataset=NCI1 --num_new=2000 --num_processes=2 --process_id=0
     python -m experiments.augment --dataset=NCI1 --num_new=2000 --num_processes=2 --process_id=1
 
-Machines that do not run at the same time take shards instead (--num_shards, --shard).
+Machines that are not connected use shards instead (--num_shards, --shard).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SHARED = ("dataset", "augment", *flags.METHOD, "seed", *flags.PLACES, *flags.PRO
 
 
 def main(values: absl_flags.FlagValues) -> None:
-    """Plan the parts, say what they will cost, make this process's share."""
+    """Plan the parts, print the estimated cost, and compute the share of this process."""
     with flags.usage_errors(values):
         out = flags.out_folder(values)
         runs = settings.expand(**flags.protocol(values))
@@ -38,7 +38,7 @@ def main(values: absl_flags.FlagValues) -> None:
         run = runs[0]
         method = run.method()
         if not isinstance(method, FGWMixup):
-            raise InputError(f"augment: {run.augment} is not made in parts; use fgwmixup")
+            raise InputError(f"augment: {run.augment} has no parts; use fgwmixup")
         folds.shard([], values.num_shards, values.shard)
         data = datasets.load(run.dataset, values.data_dir)
         count = round(method.ratio * len(data)) if values.num_new is None else values.num_new
@@ -50,7 +50,7 @@ def main(values: absl_flags.FlagValues) -> None:
     cost = estimates.random_pairs(sizes, todo, solver=method.solver)
     total = sum(part.count for part in plan)
     flags.say(f"{data.name}: {todo} of {total} new graphs to make, {cost}", flush=True)
-    distributed.wait("the parts begin")  # so that seconds are of the work, not of a late start
+    distributed.wait("the parts begin")  # so that the time excludes a late start
     begin = time.perf_counter()
     made = parts.make(method, key, data, plan, progress=_bar if distributed.is_first() else None)
     distributed.wait("the parts are made")
@@ -66,12 +66,16 @@ def _bar(todo: Sequence[parts.Part]) -> Iterator[parts.Part]:
 
 
 def define(values: absl_flags.FlagValues) -> None:
-    """Flags of this binary alone."""
+    """Flags of this binary."""
     absl_flags.DEFINE_integer(
-        "num_new", None, "New graphs (default: --ratio of the dataset).", 1, flag_values=values
+        "num_new",
+        None,
+        "Number of new graphs (default: --ratio of the dataset).",
+        1,
+        flag_values=values,
     )
     absl_flags.DEFINE_integer(
-        "part_size", parts.PART_SIZE, "New graphs of a file.", 1, flag_values=values
+        "part_size", parts.PART_SIZE, "New graphs per file.", 1, flag_values=values
     )
     flags.define(["num_shards", "shard"], values)
 

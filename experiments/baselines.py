@@ -1,4 +1,4 @@
-"""What structure alone and signal alone tell of a dataset, under the same folds and backbone.
+"""Accuracy from structure alone and from features alone, with the same folds and backbone.
 
     python -m experiments.baselines
 
@@ -19,7 +19,7 @@ from fgw_jax.protocol import folds, results, settings, summary
 
 
 def parts(data: datasets.Dataset) -> list[datasets.Dataset]:
-    """The dataset, its structure alone and its signal alone."""
+    """The dataset, its structure alone, and its features alone."""
     structure = [Graph.from_adjacency(graph.adjacency) for graph in data.graphs]
     signal = [Graph.from_adjacency(np.zeros_like(g.adjacency), g.features) for g in data.graphs]
     return [
@@ -30,13 +30,13 @@ def parts(data: datasets.Dataset) -> list[datasets.Dataset]:
 
 
 def main(values: absl_flags.FlagValues) -> None:
-    """Three runs and their table."""
+    """Run all three and print the table."""
     with flags.usage_errors(values):
         out = flags.out_folder(values)
         plain = settings.expand(augment=["vanilla"], **flags.protocol(values))[0]
         three = parts(datasets.load(plain.dataset, values.data_dir))
         runner = folds.FoldRunner(values.data_dir, out / "checkpoints", own=three)
-        # The numbers of the run are those of the whole dataset, for all three.
+        # All three use the hyperparameters of the whole dataset.
         common = {name: plain.resolved()[name] for name in flags.TRAINING}
         runs = [dataclasses.replace(plain, dataset=data.name, **common) for data in three]
         runner.check(runs)

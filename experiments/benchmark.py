@@ -1,4 +1,4 @@
-"""Ours beside its peers, one suite at a time.
+"""Benchmarks against other libraries, one suite at a time.
 
     python -m experiments.benchmark --suite=distance --data_dir=FOLDER --out=FOLDER
     python -m experiments.benchmark --suite=distance --help
@@ -22,7 +22,7 @@ SUITES = ("distance", "midpoint", "training", "scale", "processes", "fresh")
 
 
 def chosen(arguments: Sequence[str]) -> str:
-    """The suite named on the command line; its flags can be defined only once it is known."""
+    """The suite of the command line, which must be known before its flags are defined."""
     for i, argument in enumerate(arguments):
         name, _, value = argument.lstrip("-").partition("=")
         if argument.startswith("-") and name == "suite":

@@ -1,4 +1,4 @@
-"""How many programs a process compiled, how long that took, and how many it found on disk."""
+"""Counts of compiled and cached programs of a process, and the time they took."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _FOUND = "/jax/compilation_cache/cache_hits"
 
 @dataclasses.dataclass
 class Counts:
-    """What JAX told so far.
+    """Counts of the compilation events that JAX reported so far.
 
     Attributes:
-        requested: programs asked of the compiler.
-        found: those of them read from the compilation cache.
-        seconds: compiling and reading.
+        requested: programs requested.
+        found: programs read from the compilation cache.
+        seconds: time of compiling and reading.
     """
 
     requested: int = 0
@@ -26,19 +26,19 @@ class Counts:
 
     @property
     def compiled(self) -> int:
-        """Programs compiled anew."""
+        """Programs compiled."""
         return self.requested - self.found
 
     def __str__(self) -> str:
         return (
             f"{self.compiled} programs compiled, {self.found} read from the compilation cache, "
-            f"{self.seconds:.1f} s in all"
+            f"{self.seconds:.1f} s in total"
         )
 
 
 @functools.cache
 def counts() -> Counts:
-    """The counts of this process, from the first call on.
+    """The counts of this process since the first call.
 
     >>> import jax
     >>> before = counts().requested

@@ -1,8 +1,8 @@
-"""Both propositions of the paper as measurements, with fitted slopes beside what they promise.
+"""Both propositions of the paper measured: fitted slopes beside the proven rates.
 
     python -m experiments.convergence
 
-Proposition 1 (Sinkhorn iterations on the kernel exp(-gamma grad f)): the symmetrised KL of the
+Proposition 1 (Sinkhorn iterations on the kernel exp(-gamma grad f)): the symmetrized KL of the
 marginals falls as t^-2, that of the plan as t^-1, or faster. On finite graphs both fall
 geometrically in the end, so a slope over t (log-log) and a rate (semi-log) are fitted, each over a
 window that is printed (the bounds hold from some t on, so an early slope may be flatter).
@@ -12,7 +12,7 @@ critical points of the strict problem is at most tau / rho = tau gamma; its proo
 |pi* - omega*| alike. Every solver runs to a fixed point; the strict one starts at the mean.
 
 Pairs are SYNTHETIC graphs of two different sizes (with equal sizes a permutation is feasible and
-both distances vanish), features jittered so that no two nodes are alike. In double precision.
+both distances vanish), with jittered features so that all nodes differ. In double precision.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from fgw_jax.errors import InputError
 from fgw_jax.fgw import Problem, from_graphs, projections
 from fgw_jax.fgw.iteration import State
 
-FLOOR = 1e-20  #: symmetrised KL below which rounding rules in double precision
+FLOOR = 1e-20  #: symmetrized KL below which rounding rules in double precision
 SINKHORN_STEP_SIZES = (30.0, 100.0, 300.0)
 RELAXED_STEP_SIZES = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 EARLY = 20  #: last t of the early window of Proposition 1
@@ -56,8 +56,8 @@ def random_pairs(count: int, size: int, seed: int) -> list[tuple[Graph, Graph]]:
     return pairs
 
 
-def symmetrised_kl(p: jax.Array, q: jax.Array) -> jax.Array:
-    """H(p|q) + H(q|p) = sum (p - q) log(p / q); entries that are zero in both count nothing."""
+def symmetrized_kl(p: jax.Array, q: jax.Array) -> jax.Array:
+    """H(p|q) + H(q|p) = sum (p - q) log(p / q); entries that are zero in both contribute 0."""
     return jnp.sum((p - q) * (projections.safe_log(p) - projections.safe_log(q)))
 
 
@@ -65,7 +65,7 @@ def symmetrised_kl(p: jax.Array, q: jax.Array) -> jax.Array:
 def sinkhorn_divergences(
     problem: Problem, step_size: jax.Array, *, num_steps: int
 ) -> tuple[jax.Array, jax.Array]:
-    """Symmetrised KL of marginals and of plans to their limits, after t = 1 .. ``num_steps``."""
+    """Symmetrized KL of marginals and of plans to their limits, after t = 1 .. ``num_steps``."""
     product = problem.product
     kernel = projections.safe_log(product) - step_size * problem.gradient(product)
 
@@ -78,16 +78,16 @@ def sinkhorn_divergences(
     limit = jax.lax.fori_loop(0, 100 * num_steps, lambda _, log: step(log, None)[0], kernel)
     marginals = jax.vmap(
         lambda pi, omega: (
-            symmetrised_kl(omega.sum(1), problem.weights1)
-            + symmetrised_kl(pi.sum(0), problem.weights2)
+            symmetrized_kl(omega.sum(1), problem.weights1)
+            + symmetrized_kl(pi.sum(0), problem.weights2)
         )
     )(rows, plans)
-    return marginals, jax.vmap(lambda plan: symmetrised_kl(plan, jnp.exp(limit)))(plans)
+    return marginals, jax.vmap(lambda plan: symmetrized_kl(plan, jnp.exp(limit)))(plans)
 
 
 @jax.jit
 def fixed_point(solver: Any, problem: Problem, plan: jax.Array, tol: float, limit: int):
-    """Step until no entry moves by more than ``tol``: the state, the last move, the steps."""
+    """Iterate until no entry changes by more than ``tol``: state, last change, number of steps."""
     start = solver.init(problem, None)
     log_plan = projections.safe_log(plan)
     state = State(log_plan, plan, plan, start.count, start.value, start.change)
@@ -135,13 +135,13 @@ def fit_rates(divergences: np.ndarray) -> tuple[Fit, Fit, Fit]:
 
 @dataclasses.dataclass(frozen=True)
 class Gaps:
-    """Proposition 2 on one pair, an entry a step size.
+    """Proposition 2 on one pair, one entry per step size.
 
     Attributes:
       relaxed: ``|pi* - omega*|``.
       strict: distance of their mean to the strict solution started there.
       steps: steps to the relaxed and the strict fixed point.
-      settled: whether both were reached.
+      settled: whether both fixed points were reached.
     """
 
     relaxed: np.ndarray
@@ -246,7 +246,7 @@ def draw(
                 t = np.arange(1, len(values) + 1)
                 shown = values > FLOOR
                 axis.plot(t[shown], values[shown], style, label=f"{name}, gamma {step_size:g}")
-        axis.set(xlabel="t", ylabel="symmetrised KL", yscale="log")
+        axis.set(xlabel="t", ylabel="symmetrized KL", yscale="log")
         axis.set_xscale("log" if logarithmic else "linear")
     t = np.array([2.0, 200.0])
     axes[0].plot(t, t**-1.0, "k:", label="t^-1")
@@ -266,7 +266,7 @@ def draw(
 
 
 def main(values: absl_flags.FlagValues) -> None:
-    """Measure, print both tables, draw."""
+    """Measure, print both tables, and plot."""
     with flags.usage_errors(values):
         out = flags.out_folder(values)
     jax.config.update("jax_enable_x64", True)
@@ -289,9 +289,9 @@ def main(values: absl_flags.FlagValues) -> None:
 
 
 def own_flags(values: absl_flags.FlagValues) -> None:
-    """Flags of this binary alone."""
+    """Flags of this binary."""
     absl_flags.DEFINE_integer("num_pairs", 8, "Pairs of Proposition 2.", 1, flag_values=values)
-    absl_flags.DEFINE_integer("num_nodes", 10, "Mean nodes of a graph.", 5, flag_values=values)
+    absl_flags.DEFINE_integer("num_nodes", 10, "Mean number of nodes.", 5, flag_values=values)
     absl_flags.DEFINE_integer("num_steps", 1000, "Sinkhorn steps.", 20, flag_values=values)
 
 

@@ -1,4 +1,4 @@
-"""Print the statistics of the paper's appendix beside its own figures, and the bucket table.
+"""Statistics of the datasets beside those of the paper's appendix, and the bucket table.
 
     python -m experiments.datasets --data_dir=FOLDER
 
@@ -50,11 +50,11 @@ def statistics(data: Dataset) -> tuple[str, ...]:
 def bucket_row(
     sizes: np.ndarray, max_shapes: int, num_pairs: int, seed: int
 ) -> tuple[list[int], list[float]]:
-    """Chosen sizes, and padded over unpadded work.
+    """Chosen sizes, and ratios of padded to unpadded work.
 
-    The wastes are: n^3 with the chosen sizes; n^3 with powers of two; and on random pairs, as
+    The ratios are: n^3 with the chosen sizes; n^3 with powers of two; and on random pairs, as
     n1^2 n2 + n1 n2^2, with square shapes by the larger graph, with :func:`pair_shapes`, and with
-    the same when every pair has its larger graph first.
+    the same if every pair has its larger graph first.
     """
     chosen = buckets.bucket_sizes(sizes, max_shapes)
     powers = [2**k for k in range(int(sizes.max()).bit_length() + 1)]
@@ -74,7 +74,7 @@ def bucket_row(
 
 
 def row_share(data: Dataset) -> float:
-    """Rows that vGCN trains on over nodes: nodes that no layer can tell apart are one row."""
+    """Ratio of rows to nodes in training: nodes no layer of vGCN can distinguish share a row."""
     found = backbones.make("vgcn", data.num_classes).quotients(data.graphs)
     return sum(one.num_nodes for one in found) / sum(graph.num_nodes for graph in data.graphs)
 
@@ -90,21 +90,21 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def find(names: Sequence[str], data_dir: str | None, download: bool) -> list[Dataset]:
-    """The datasets that are there, or can be fetched."""
+    """The datasets that are available locally, or can be downloaded."""
     here = [n for n in names if download or loader.locate(registry.find(n), data_dir) is not None]
     return [load(name, data_dir) for name in here]
 
 
 def define(values: absl_flags.FlagValues) -> None:
-    """Flags of this binary alone."""
+    """Flags of this binary."""
     absl_flags.DEFINE_list(
         "names", None, "Datasets to show (default: all of the registry).", flag_values=values
     )
     absl_flags.DEFINE_bool(
-        "download", False, "Fetch datasets that the folder does not hold.", flag_values=values
+        "download", False, "Download datasets that the folder does not contain.", flag_values=values
     )
     absl_flags.DEFINE_integer(
-        "max_shapes", 8, "Padded shapes a dataset may have.", 1, flag_values=values
+        "max_shapes", 8, "Maximum number of padded shapes of a dataset.", 1, flag_values=values
     )
     absl_flags.DEFINE_integer(
         "num_pairs", 1000, "Random pairs for the pair columns.", 1, flag_values=values
@@ -139,8 +139,8 @@ def main(values: absl_flags.FlagValues) -> None:
         figures = (*wastes, row_share(data))
         rows.append((data.name, shown, *(f"{figure:.2f}" for figure in figures)))
     print(
-        f"Buckets: padded over unpadded work with at most {values.max_shapes} shapes; last, rows "
-        "that vGCN trains on over nodes\n"
+        f"Buckets: ratio of padded to unpadded work with at most {values.max_shapes} shapes; last, "
+        "ratio of rows that vGCN trains on to nodes\n"
     )
     pairs = ("pairs: square", "by both sizes", "larger first")
     print(table(("dataset", "sizes", "n^3", "powers of two", *pairs, "rows"), rows))

@@ -2,12 +2,13 @@
 
     python -m experiments.efficiency --data_dir=FOLDER
 
-1. seconds of mixup a fold, strict against relaxed; 2. seconds of a single FGW solve and outer steps
-of a midpoint; 3. seconds a fold for every method, beside the training of the vanilla backbone.
+1. seconds of mixup per fold, strict against relaxed; 2. seconds of a single FGW solve and outer
+steps of a midpoint; 3. seconds per fold for every method, beside the training of the vanilla
+backbone.
 
-Every figure is the second of two runs on the same draw, so that nothing compiles; what the first
-took beyond that is compilation, and stands in the lines written to ``--out``. Rows that end in
-"random" start midpoints as the paper does; the others start on the geodesic.
+Every figure is the second of two runs on the same draw, so that nothing compiles; the additional
+time of the first run is compilation, and is part of the lines written to ``--out``. Rows that end
+in "random" use the random start of the paper; the others use the geodesic start.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ PAPER_OUTER = {
     "IMDB-BINARY": (20.03, 95.48),
     "IMDB-MULTI": (14.26, 60.91),
 }
-#: seconds a fold
+#: seconds per fold
 PAPER_METHODS = {
     "PROTEINS": {
         "dropedge": 0.192, "dropnode": 0.229, "gmixup": 6.34, "ifmixup": 2.08,
@@ -64,7 +65,7 @@ PAPER_METHODS = {
 
 @dataclasses.dataclass(frozen=True)
 class Seconds:
-    """Wall time of a first run, compilation included, and of the same again."""
+    """Wall time of a first run, including compilation, and of a second run."""
 
     first: float
     again: float
@@ -80,7 +81,7 @@ class MidpointFigures:
 
 
 def timed(run: Callable[..., Any], *arguments: Any, **options: Any) -> tuple[Seconds, Any]:
-    """Run twice with the same arguments; the times of both, and what came out."""
+    """Run twice with the same arguments; the times of both runs, and the result."""
     times, out = [], None
     for _ in range(2):
         begin = time.perf_counter()
@@ -98,7 +99,7 @@ def first_fold(data: Dataset, seed: int) -> tuple[Dataset, Dataset]:
 def midpoint_figures(
     train: Dataset, alpha: float, start: str, key: jax.Array
 ) -> dict[str, MidpointFigures]:
-    """FGWMixup with either solver on a fold: the whole, one FGW solve, outer steps."""
+    """FGWMixup with either solver on a fold: total time, one FGW solve, outer steps."""
     found = {}
     for name, solver in SOLVERS.items():
         method = augment.make(name, alpha=alpha, start=start)
@@ -120,7 +121,7 @@ def midpoint_figures(
 def training_seconds(
     train: Dataset, valid: Dataset, backbone: str, epochs: int, key: jax.Array
 ) -> float:
-    """Seconds of the paper's number of epochs of the vanilla backbone, from a few of them."""
+    """Seconds of the paper's number of epochs, extrapolated from ``epochs`` of them."""
     model = backbones.make(backbone, train.num_classes)
     config = Config(epochs=epochs)
     result = None
@@ -197,10 +198,10 @@ def method_table(
 
 
 def main(values: absl_flags.FlagValues) -> None:
-    """Measure, print the tables, write a line for each figure."""
+    """Measure, print the tables, and write one line per figure."""
     with flags.usage_errors(values):
         check(0 <= values.alpha <= 1, f"alpha: {values.alpha} is not from 0 to 1")
-        check(len(values.datasets) > 0, "datasets: names none; give at least one")
+        check(len(values.datasets) > 0, "datasets: empty; give at least one")
         for value in values.starts:
             check(value in STARTS, f"starts: no such name {value!r}; use {', '.join(STARTS)}")
         store = results.Store(flags.out_folder(values) / "measurements.jsonl")
@@ -223,7 +224,8 @@ def main(values: absl_flags.FlagValues) -> None:
             )
             _write(store, values, whole, f"training {values.backbone}", training[name])
     print(
-        f"Mixup, seconds a fold (alpha {values.alpha:g}, ratio 0.25)\n\n{mixup_table(midpoints)}\n"
+        f"Mixup, seconds per fold (alpha {values.alpha:g}, ratio 0.25)\n\n"
+        f"{mixup_table(midpoints)}\n"
     )
     print(
         "A single FGW solve among all pairs of the fold, and outer steps of a midpoint "
@@ -231,13 +233,13 @@ def main(values: absl_flags.FlagValues) -> None:
     )
     epochs = paper_epochs(values.backbone)
     print(
-        f"Every method, seconds a fold; training: {epochs} epochs of the vanilla backbone\n\n"
+        f"Every method, seconds per fold; training: {epochs} epochs of the vanilla backbone\n\n"
         f"{method_table(methods, training, values.backbone)}"
     )
 
 
 def own_flags(values: absl_flags.FlagValues) -> None:
-    """Flags of this binary alone."""
+    """Flags of this binary."""
     absl_flags.DEFINE_list(
         "datasets", list(paper.DATASETS), "Datasets to measure.", flag_values=values
     )
@@ -265,7 +267,7 @@ def own_flags(values: absl_flags.FlagValues) -> None:
 def _write(
     store: results.Store, values: absl_flags.FlagValues, data: Dataset, what: str, figures: Any
 ) -> None:
-    """A line of what was measured; measuring again writes another, since times are never equal."""
+    """The line of a measurement; every measurement adds a line, since times differ."""
     settings = {
         "kind": "efficiency", "what": what, "dataset": data.name, "alpha": values.alpha,
         "seed": values.seed, "data": data.fingerprint(), "time": time.time(),

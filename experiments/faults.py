@@ -1,12 +1,12 @@
-"""Kills, crowds and their traces: what the package writes survives them whole.
+"""Fault injection: files survive killed processes and concurrent writers.
 
     python -m experiments.faults --kills=50 --processes=8
 
-Real processes are ended by SIGKILL at seeded random moments while they download (from a slow
-server on loopback), write to the cache of made graphs, save checkpoints and append results. After
-each kill everything a process had reported as done must be there (else it counts as lost), and
-everything that is there must be whole (else torn). Then --processes processes at once do each of
-these on the same files. What killed processes left behind must be gone in the end.
+Processes are killed by SIGKILL at random moments while they download (from a slow server on
+loopback), write to the cache of augmented graphs, save checkpoints and append results. After each
+kill, everything a process had reported as done must exist (otherwise it counts as lost), and every
+file must be complete (otherwise torn). Then --processes processes do each of these concurrently on
+the same files. Temporary files of killed processes must be removed in the end.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ PATIENCE = 0.3
 
 
 def kill(kind: str, count: int, seed: int, folder: Path) -> Outcome:
-    """End ``count`` processes at work on the same files, look after each, then finish in peace."""
+    """Kill ``count`` processes that write the same files, check after each, then let one finish."""
     context, rng = _context(), np.random.default_rng(seed)
     outcome, start = Outcome(), 0
     reported: list[int] = []
@@ -68,7 +68,7 @@ def kill(kind: str, count: int, seed: int, folder: Path) -> Outcome:
 
 
 def crowd(kind: str, count: int, folder: Path) -> Outcome:
-    """``count`` processes at once do the same pieces of work on the same files."""
+    """Run ``count`` concurrent processes that do the same work on the same files."""
     context, outcome = _context(), Outcome()
     barrier = context.Barrier(count)
     with published() as server:
@@ -101,19 +101,19 @@ def _drain(receive: Any) -> Iterator[int]:
 
 
 def _context() -> Any:
-    """Processes forked from one that has imported the package and runs no thread."""
+    """A context that forks processes from a server that has imported the package."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["experiments.robustness.crash_workers", "pooch"])
     return context
 
 
 class _Publisher(http.server.BaseHTTPRequestHandler):
-    """Serves :func:`archive` in pieces, over as long as a kill waits."""
+    """Serves :func:`archive` in pieces, slowly enough to be killed in between."""
 
     server: Any
 
     def do_GET(self) -> None:
-        """Answer."""
+        """Send the archive."""
         self.server.requests += 1
         content = archive()
         self.send_response(200)
@@ -125,12 +125,12 @@ class _Publisher(http.server.BaseHTTPRequestHandler):
                 time.sleep(PATIENCE / 20)
 
     def log_message(self, *_: Any) -> None:
-        """Quiet."""
+        """Log nothing."""
 
 
 @contextlib.contextmanager
 def published() -> Iterator[Any]:
-    """A server on loopback; ``url`` is where the zip lies, ``requests`` counts."""
+    """A server on loopback; ``url`` is that of the archive, ``requests`` their number."""
     server: Any = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Publisher)
     server.url, server.requests = f"http://127.0.0.1:{server.server_port}/TINY.zip", 0
     thread = threading.Thread(target=server.serve_forever)
@@ -144,13 +144,15 @@ def published() -> Iterator[Any]:
 
 
 def define(values: absl_flags.FlagValues) -> None:
-    """Flags of this binary alone."""
-    absl_flags.DEFINE_integer("kills", 8, "Kills in all.", 1, flag_values=values)
-    absl_flags.DEFINE_integer("processes", 8, "Processes at once.", 1, flag_values=values)
+    """Flags of this binary."""
+    absl_flags.DEFINE_integer("kills", 8, "Total number of kills.", 1, flag_values=values)
+    absl_flags.DEFINE_integer(
+        "processes", 8, "Number of concurrent processes.", 1, flag_values=values
+    )
 
 
 def main(values: absl_flags.FlagValues) -> None:
-    """Kill, meet, print; exit code 1 if anything was lost, torn or left behind."""
+    """Run all tests; exit code 1 if anything was lost, torn or left behind."""
     print("| work | kills | pieces done | lost | torn | left behind |\n|---|---|---|---|---|---|")
     bad = 0
     for i, kind in enumerate(KINDS):

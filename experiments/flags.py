@@ -1,7 +1,7 @@
-"""Flags the binaries share, and how wrong ones end: at once, by name, with exit code 2.
+"""Flags that the binaries share; wrong flags end a program immediately with exit code 2.
 
-A binary says which it takes; nothing is defined on import, so that all binaries can be imported
-side by side::
+A binary lists the flags it takes. Nothing is defined on import, so that all binaries can be
+imported together::
 
     if __name__ == "__main__":
         flags.launch(main, [*flags.PROTOCOL, *flags.FOLDS])
@@ -28,7 +28,7 @@ from fgw_jax.datasets import registry
 from fgw_jax.errors import DataError, FgwJaxError, InputError, check
 
 WRONG = 2  #: exit code of a usage error
-FAILED = 1  #: exit code of work that data or disk did not let happen
+FAILED = 1  #: exit code if data or disk prevent the work
 INTERRUPTED = 130  #: exit code of a run stopped by the user
 
 _METHODS = (
@@ -47,7 +47,7 @@ _SHARED: dict[str, tuple[str, Any, str]] = {
     "backbone": ("string", "vgcn", f"One of {', '.join(BACKBONES)}."),
     "augment": (
         "list", "vanilla,fgwmixup,fgwmixup_star",
-        f"Methods to compare, with commas between them: {_METHODS}.",
+        f"Methods to compare, separated by commas: {_METHODS}.",
     ),
     "alpha": (
         "float", None,
@@ -56,8 +56,8 @@ _SHARED: dict[str, tuple[str, Any, str]] = {
     "beta_k": ("float", None, "Mixups: lam ~ Beta(k, k) (default: 0.2)."),
     "ratio": (
         "float", None,
-        "Mixups: new graphs a training graph (default: 0.25). DropEdge, DropNode: share dropped "
-        "(default: 0.2).",
+        "Mixups: new graphs per training graph (default: 0.25). DropEdge, DropNode: fraction "
+        "dropped (default: 0.2).",
     ),
     "step_size": (
         "float", None, "fgwmixup_star: gamma = 1/rho of Alg. 2; the paper tries 0.1, 1, 10.",
@@ -73,28 +73,28 @@ _SHARED: dict[str, tuple[str, Any, str]] = {
         "(the paper's).",
     ),
     "refresh_every": (
-        "integer", None, "FGW methods: epochs between fresh midpoints (default: once a fold).",
+        "integer", None, "FGW methods: epochs between fresh midpoints (default: once per fold).",
     ),
     "num_layers": ("integer", None, f"Layers of the backbone {_OWN}."),
     "hidden": ("integer", None, f"Width of the backbone {_OWN}."),
     "epochs": ("integer", None, f"Passes over the training set {_OWN}."),
-    "batch_size": ("integer", None, f"Graphs a training step {_OWN}."),
-    "learning_rate": ("float", None, f"Of AdamW {_OWN}."),
+    "batch_size": ("integer", None, f"Graphs per training step {_OWN}."),
+    "learning_rate": ("float", None, f"Learning rate of AdamW {_OWN}."),
     "patience": (
         "integer", None,
-        "Epochs without a better validation score after which a fold ends, not before epoch 100; "
-        "the authors' code has 50 (default: never).",
+        "Epochs without a better validation score after which a fold stops early, from epoch 100 "
+        "on; the authors' code has 50 (default: never).",
     ),
     "label_noise": (
-        "float", 0.0, "Share of the training labels switched to another class, 0 to 1.",
+        "float", 0.0, "Fraction of the training labels switched to another class, 0 to 1.",
     ),
     "protocol": (
         "string", None,
         "holdout: one test set, folds on the rest (the paper's text; default). rotating: each fold "
-        "is the test set once (the authors' code). scaffold: OGB's split, one seed a fold.",
+        "is the test set once (the authors' code). scaffold: OGB's split, one seed per fold.",
     ),
     "folds": ("integer", None, "Folds (default: 10; of scaffold: 5)."),
-    "seed": ("integer", 0, "Of splits, noise, augmentation and training."),
+    "seed": ("integer", 0, "Seed of splits, noise, augmentation and training."),
     "data_dir": (
         "string", None,
         "Folder of datasets, as folders or zips; missing ones are downloaded into it (default: "
@@ -102,21 +102,21 @@ _SHARED: dict[str, tuple[str, Any, str]] = {
     ),
     "out": (
         "string", "experiments/results/local",
-        "Folder of results.jsonl (one line a fold; folds found there are not repeated) and "
+        "Folder of results.jsonl (one line per fold; folds found there are not repeated) and "
         "pictures.",
     ),
     "workers": (
         "integer", None,
-        "Folds trained side by side (default: one a core on CPU, up to 8; one on an accelerator).",
+        "Folds trained in parallel (default: one per core on CPU, up to 8; one on an accelerator).",
     ),
     "compilation_cache": (
         "string", None,
-        "Folder in which compiled programs are kept from one process to the next (default: none).",
+        "Folder of the on-disk cache of compiled programs (default: none).",
     ),
-    "num_shards": ("integer", 1, "Parts of the work, done by machines on their own."),
-    "shard": ("integer", 0, "Which part to do, from 0."),
+    "num_shards": ("integer", 1, "Parts of the work, for machines that are not connected."),
+    "shard": ("integer", 0, "Number of the part to run, from 0."),
     "num_processes": (
-        "integer", None, "Processes that share the work, each started by this command.",
+        "integer", None, "Number of connected processes, each started by this command.",
     ),
     "process_id": ("integer", None, "Number of this process, from 0."),
     "coordinator_address": (
@@ -124,14 +124,14 @@ _SHARED: dict[str, tuple[str, Any, str]] = {
     ),
     "distributed": (
         "bool", False,
-        "Let JAX find the other processes by itself (TPU pods, Slurm, MPI), instead of the three "
-        "flags above.",
+        "Let JAX detect the other processes (TPU pods, Slurm, MPI), instead of the three flags "
+        "above.",
     ),
 }  # fmt: skip
 
 _LARGE = 2**31
 _DATASET_FLAGS = ("dataset", "datasets", "names")
-#: flags that name one of these, or several, in every binary that has them
+#: flag -> the names it takes, in every binary
 _NAMES_OF = {
     "backbone": tuple(BACKBONES),
     "backbones": tuple(BACKBONES),
@@ -145,12 +145,12 @@ TRAINING = ("num_layers", "hidden", "epochs", "batch_size", "learning_rate", "pa
 PLACES = ("data_dir", "out", "compilation_cache")
 PROCESSES = ("num_processes", "process_id", "coordinator_address", "distributed")
 FOLDS = (*PLACES, "workers")
-#: least value of a shared flag
+#: minimum of a shared flag
 _LEAST = {"workers": 1}
 
 
 def define(names: Sequence[str], values: absl_flags.FlagValues, **defaults: Any) -> None:
-    """Define shared flags; ``defaults`` replace those of the table."""
+    """Define shared flags; ``defaults`` override those of the table."""
     for name in names:
         kind, default, text = _SHARED[name]
         least = {"lower_bound": _LEAST[name]} if name in _LEAST else {}
@@ -170,9 +170,15 @@ def launch(
     extra: Callable[[absl_flags.FlagValues], None] | None = None,
     **defaults: Any,
 ) -> None:
-    """Define flags, parse the command line, call ``main``; ``extra`` defines the binary's own.
+    """Define flags, parse the command line, and call ``main``.
 
-    Every binary takes ``--compilation_cache``, and tells at its end what it compiled.
+    Every binary takes ``--compilation_cache``, and prints at its end what it compiled.
+
+    Args:
+        main: the program.
+        names: shared flags of the binary.
+        extra: defines the flags of this binary alone.
+        defaults: defaults that override those of the shared flags.
     """
     define(list(dict.fromkeys([*names, "compilation_cache"])), absl_flags.FLAGS, **defaults)
     if extra is not None:
@@ -180,7 +186,7 @@ def launch(
 
     def start(argv: Sequence[str]) -> None:
         del argv
-        logging.set_verbosity(logging.WARNING)  # JAX tells which accelerators it did not find
+        logging.set_verbosity(logging.WARNING)  # JAX logs which accelerators it did not find
         counts = compilations.counts()
         use_compilation_cache(absl_flags.FLAGS.compilation_cache)
         if "num_processes" in absl_flags.FLAGS:
@@ -193,13 +199,13 @@ def launch(
 
 
 def parse(values: absl_flags.FlagValues, argv: Sequence[str]) -> list[str]:
-    """Read a command line; wrong flags end the program before anything is loaded or made."""
+    """Parse a command line; wrong flags end the program before any work."""
     with usage_errors(values):
         try:
             rest = values(argv)
         except absl_flags.Error as error:
-            told = str(error).removeprefix("flag ")
-            raise InputError(f"{told}; --help describes every flag") from error
+            message = str(error).removeprefix("flag ")
+            raise InputError(f"{message}; --help describes every flag") from error
         if len(rest) > 1:
             raise InputError(
                 f"{' '.join(rest[1:])}: not a flag; write --name=value (--help lists them)"
@@ -213,13 +219,13 @@ def parse(values: absl_flags.FlagValues, argv: Sequence[str]) -> list[str]:
 
 
 def _check(name: str, value: Any) -> None:
-    """What holds for a flag of that name in every binary; the library checks the rest."""
+    """Checks of a flag of this name in every binary; the library checks everything else."""
     if isinstance(value, float):
         check(math.isfinite(value), f"{name}: {value} is not a finite number; give one")
     elif isinstance(value, int):
         check(abs(value) < _LARGE, f"{name}: {value} is too large; stay below {_LARGE}")
     for word in value if isinstance(value, list) else [value]:
-        check(word != "", f"{name}: nothing was given; give a value, or leave the flag out")
+        check(word != "", f"{name}: empty; give a value, or leave the flag out")
         if name in _NAMES_OF:
             known = _NAMES_OF[name]
             check(word in known, f"{name}: no such name {word!r}; use {', '.join(known)}")
@@ -238,15 +244,17 @@ def _check(name: str, value: Any) -> None:
 
 @contextlib.contextmanager
 def usage_errors(values: absl_flags.FlagValues, *early: str) -> Iterator[None]:
-    """Around what is checked before any work: our own errors end the program with code 2.
+    """Context for checks before any work: errors of this package end the program with code 2.
 
-    ``early`` are flags that are not defined yet.
+    Args:
+        values: the flags.
+        early: names of flags that are not defined yet.
     """
     try:
         yield
     except (InputError, DataError) as error:
         message = str(error)
-        # Messages of the library name an argument first; on a command line it is a flag.
+        # Messages of the library begin with an argument; on the command line it is a flag.
         dashes = "--" if message.split(":")[0] in (*values, *early) else ""
         print(f"wrong use: {dashes}{message}", file=sys.stderr)
         sys.exit(WRONG)
@@ -254,30 +262,30 @@ def usage_errors(values: absl_flags.FlagValues, *early: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _failures() -> Iterator[None]:
-    """Around the work itself: what the data or the disk is to blame for ends in words, code 1."""
+    """Context for the work: errors of data or disk end the program with a message and code 1."""
     try:
         yield
     except FgwJaxError as error:
         print(f"failed: {error}", file=sys.stderr)
         sys.exit(FAILED)
     except KeyboardInterrupt:
-        # Threads inside compiled code would be waited for; what is done is on disk already.
-        print("\nstopped; the same command goes on where it was", file=sys.stderr, flush=True)
+        # An ordinary exit would wait for threads in compiled code; finished work is on disk.
+        print("\nstopped; the same command resumes where it was", file=sys.stderr, flush=True)
         os._exit(INTERRUPTED)
     except OSError as error:
         if error.filename is None and error.errno not in storage.OF_THE_DISK:
             raise
-        told = f"failed: {error}; make room or allow access, then run again: what is done is kept"
-        print(told, file=sys.stderr)
+        advice = "make room or allow access, then run again: finished work is kept"
+        print(f"failed: {error}; {advice}", file=sys.stderr)
         sys.exit(FAILED)
 
 
 def _processes(values: absl_flags.FlagValues) -> tuple[Any, Any, Any]:
-    """The flags that name the processes, if they fit together."""
+    """The flags of connected processes, checked."""
     named = values.num_processes is not None or values.process_id is not None
     check(
         not (values.distributed and named),
-        "distributed: other flags name the processes already; give one or the other",
+        "distributed: the processes are given by other flags already; give one or the other",
     )
     given = (values.coordinator_address, values.num_processes, values.process_id)
     if not named and not values["coordinator_address"].present:
@@ -287,26 +295,26 @@ def _processes(values: absl_flags.FlagValues) -> tuple[Any, Any, Any]:
 
 
 def connect(values: absl_flags.FlagValues) -> None:
-    """Join the other processes, if the flags name any."""
+    """Connect to the other processes, if there are any."""
     with usage_errors(values):
         given = _processes(values)
         if values.distributed or any(value is not None for value in given):
             distributed.initialize(*given)
 
 
-def say(*told: Any, **options: Any) -> None:
-    """Print, in the process that speaks for all."""
+def say(*text: Any, **options: Any) -> None:
+    """Print in process 0."""
     if distributed.is_first():
-        print(*told, **options)
+        print(*text, **options)
 
 
 def protocol(values: absl_flags.FlagValues) -> dict[str, Any]:
-    """The fields of :class:`fgw_jax.protocol.settings.Settings` that are flags, as given."""
+    """Fields of :class:`fgw_jax.protocol.settings.Settings` that are given as flags."""
     return {name: values[name].value for name in PROTOCOL if name in values}
 
 
 def whole_numbers(values: absl_flags.FlagValues, name: str) -> list[int]:
-    """A list flag of numbers above 0."""
+    """Values of a list flag of positive integers."""
     given = values[name].value or []
     check(
         len(given) > 0 and all(x.isascii() and x.isdigit() and 0 < int(x) < 10**6 for x in given),
@@ -316,7 +324,7 @@ def whole_numbers(values: absl_flags.FlagValues, name: str) -> list[int]:
 
 
 def out_folder(values: absl_flags.FlagValues) -> Path:
-    """``--out``, a folder that is there or can be made."""
+    """``--out``, checked to be a folder that exists or can be created."""
     folder = Path(values.out)
     for place in (folder, *folder.parents):
         if place.exists():
@@ -329,7 +337,7 @@ def out_folder(values: absl_flags.FlagValues) -> Path:
 
 
 def use_compilation_cache(folder: str | None) -> None:
-    """Keep programs in ``folder``; ``None`` leaves JAX as it is."""
+    """Enable the on-disk program cache; ``None`` leaves JAX unchanged."""
     if folder is None:
         return
     from fgw_jax import keep_programs

@@ -1,12 +1,12 @@
-"""The loaders against spoilt files: every one is loaded to a valid dataset or refused by name.
+"""Fuzzing of the loaders: a corrupted file loads to a valid dataset or raises an error.
 
     python -m experiments.fuzz --mutations=10000
 
-Mutations of small datasets in TU's and OGB's layout and of files of ``Dataset.save``, and of MUTAG
-and ogbg-molbace where --data_dir has them. Counts those that were loaded, that were refused with an
-error of our own, and that ended in a foreign exception or warning (printed; there should be none);
-files that appeared outside the cache folder; and the memory above that of the idle process, which
-is limited to --headroom megabytes, so that a number in a file cannot claim more.
+Corrupts small datasets in the TU and OGB layout and files of ``Dataset.save``, and MUTAG and
+ogbg-molbace if --data_dir has them. Counts files that were loaded, that were refused with an error
+of this package, and that ended in a foreign exception or warning (printed; there should be none);
+files written outside the cache folder; and the memory above that of the idle process, which is
+limited to --headroom megabytes.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ REAL = {"MUTAG": 0.04, "ogbg-molbace": 0.01}
 
 @dataclasses.dataclass
 class Report:
-    """What became of the mutations."""
+    """Counts of outcomes."""
 
     loaded: int = 0
     refused: int = 0
@@ -60,7 +60,7 @@ class Report:
 
 
 def check_dataset(data: Dataset) -> None:
-    """Every graph as :class:`fgw_jax.Graph` promises; a violation is an error."""
+    """Check the invariants of :class:`fgw_jax.Graph` on every graph."""
     for graph in (graph.unpad() for graph in data.graphs):
         again = Graph.from_adjacency(graph.adjacency, graph.features, measure=graph.weights)
         if not graph.num_nodes == len(graph.mask) == len(graph.structure) >= 1:
@@ -74,7 +74,7 @@ def check_dataset(data: Dataset) -> None:
 
 
 def seeds(data_dir: Path | None) -> dict[str, corrupted_files.Seed]:
-    """The datasets to spoil, those of ``data_dir`` last."""
+    """The datasets to corrupt, those of ``data_dir`` last."""
     found = [corrupted_files.tiny_tu(), corrupted_files.tiny_ogb()]
     for name in REAL:
         archive = None if data_dir is None else data_dir / f"{name.replace('-', '_')}.zip"
@@ -90,9 +90,9 @@ def run(
     headroom: int = 1024,
     only: Sequence[str] | None = None,
 ) -> Report:
-    """Spoil and load ``count`` times, with the address space limited to ``headroom`` MB more.
+    """Corrupt and load ``count`` times, with the address space limited to ``headroom`` MB more.
 
-    ``only`` names the datasets to spoil; otherwise the published ones get their shares.
+    ``only`` names the datasets to corrupt; by default the published ones get their shares.
     """
     known, report = seeds(data_dir), Report()
     begin = peak()
@@ -123,7 +123,7 @@ def _one(
         kind, path = "saved", cache / "saved.npz"
         path.write_bytes(corrupted_files.TEXT[rng.integers(2)](rng, _saved(sandbox)))
     else:
-        path = corrupted_files.spoil(seed, rng, cache, outside)
+        path = corrupted_files.corrupt(seed, rng, cache, outside)
         if path.suffix == ".zip" and rng.random() < 0.3:
             kind = "downloaded"
             options["urls"] = path.rename(sandbox / "published.zip").as_uri()
@@ -146,7 +146,7 @@ def _one(
 
 
 def _draw(rng: np.random.Generator, names: Sequence[str]) -> str:
-    """A dataset, the published ones rarely."""
+    """A random dataset, rarely a published one."""
     at = rng.random()
     for name in names[2:]:
         if at < REAL[name]:
@@ -181,26 +181,26 @@ def limited(megabytes: int) -> Iterator[None]:
 
 
 def peak() -> float:
-    """Largest memory of this process so far, in megabytes."""
+    """Peak memory of this process so far, in megabytes."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def define(values: absl_flags.FlagValues) -> None:
-    """Flags of this binary alone."""
-    absl_flags.DEFINE_integer("mutations", 300, "Spoilt files to try.", 1, flag_values=values)
+    """Flags of this binary."""
+    absl_flags.DEFINE_integer("mutations", 300, "Corrupted files to try.", 1, flag_values=values)
     absl_flags.DEFINE_integer(
-        "headroom", 1024, "Megabytes a load may take.", 256, flag_values=values
+        "headroom", 1024, "Maximum memory of one load in megabytes.", 256, flag_values=values
     )
 
 
 def main(values: absl_flags.FlagValues) -> None:
-    """Try, count, print; exit code 1 if anything foreign was seen."""
+    """Fuzz, and print the counts; exit code 1 after any foreign exception or file."""
     folder = values.data_dir or os.environ.get("FGW_JAX_DATA")
     report = run(
         values.mutations, values.seed, None if folder is None else Path(folder), values.headroom
     )
-    for told in (*report.foreign[:50], *report.outside[:50]):
-        print(told)
+    for message in (*report.foreign[:50], *report.outside[:50]):
+        print(message)
     print(report)
     if report.foreign or report.outside:
         sys.exit(1)

@@ -2,8 +2,8 @@
 
     python -m experiments.gallery --dataset=MUTAG --data_dir=FOLDER --out=FOLDER
 
-Draws pairs of two classes with a seeded generator, never chosen by hand, mixes them and writes one
-picture of each kind a pair and ``gallery.md``, the page that shows them.
+Draws pairs of two classes at random, mixes them, and writes one picture of each kind per pair, and
+``gallery.md``, the page that shows them.
 """
 
 from __future__ import annotations
@@ -21,11 +21,13 @@ SHARED = ("dataset", "seed", "data_dir", "out", "compilation_cache")
 def define(values: absl_flags.FlagValues) -> None:
     """Flags of this binary."""
     absl_flags.DEFINE_integer("num_pairs", 6, "Pairs to show.", 1, flag_values=values)
-    absl_flags.DEFINE_integer("max_nodes", 40, "Largest graph to show.", 2, flag_values=values)
+    absl_flags.DEFINE_integer(
+        "max_nodes", 40, "Maximum number of nodes of a graph.", 2, flag_values=values
+    )
 
 
 def main(values: absl_flags.FlagValues) -> None:
-    """Draw, mix, write."""
+    """Draw pairs, mix them, and write the page."""
     with flags.usage_errors(values):
         out = flags.out_folder(values)
         data = datasets.load(values.dataset, values.data_dir)
@@ -33,8 +35,8 @@ def main(values: absl_flags.FlagValues) -> None:
         labels = np.asarray(data.labels)[kept]
         check(
             labels.ndim == 1 and {0, 1} <= set(labels.tolist()),
-            f"max_nodes: of graphs with at most {values.max_nodes} nodes there are none of two "
-            "classes; raise it, or choose another dataset",
+            f"max_nodes: there are no two classes among the graphs of at most {values.max_nodes} "
+            "nodes; raise it, or choose another dataset",
         )
     small = data[kept]
     rng = np.random.default_rng(values.seed)
@@ -54,8 +56,8 @@ def main(values: absl_flags.FlagValues) -> None:
         for name, figure in pictures.items():
             plot.save(figure, out / f"{name}_{k}.png")
             names.append(f"![{name} {k}]({name}_{k}.png)")
-        told = f"lam {lam:.2f}, objective {mid.objective:.4f}, bound {mid.bound:.4f}"
-        page += [f"## Pair {k + 1}: {told}", *names]
+        text = f"lam {lam:.2f}, objective {mid.objective:.4f}, bound {mid.bound:.4f}"
+        page += [f"## Pair {k + 1}: {text}", *names]
     (out / "gallery.md").write_text("\n\n".join(page) + "\n")
     print(f"{len(mids)} midpoints; written to {out}/gallery.md")
 

@@ -3,9 +3,8 @@
     python -m experiments.infeasibility --data_dir=FOLDER
 
 Prints MAE, MAPE, both means and T-diff beside the paper's figures, for Alg. 2 to the letter, for
-the same plans made feasible, and for our own settings. The strict values are those of POT's
-conditional gradient, as in the paper (``--reference=strict``: of our own strict solver, without
-POT).
+the same plans made feasible, and for our default settings. The strict values are those of POT's
+conditional gradient, as in the paper, or of our strict solver (``--reference=strict``).
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ COLUMNS = tuple(paper.INFEASIBILITY)
 
 @dataclasses.dataclass(frozen=True)
 class Solved:
-    """Values ``[N]`` and plans of ``N`` pairs, and the seconds they took."""
+    """Values ``[N]`` and plans of ``N`` pairs, and seconds of solving."""
 
     value: np.ndarray
     plans: list[np.ndarray]
@@ -37,7 +36,7 @@ class Solved:
 
 
 def random_pairs(data: datasets.Dataset, count: int, seed: int) -> tuple[list[Graph], list[Graph]]:
-    """Pairs of two different graphs, drawn evenly."""
+    """Pairs of two different graphs, drawn uniformly."""
     rng = np.random.default_rng(seed)
     first = rng.integers(len(data), size=count)
     second = (first + rng.integers(1, len(data), size=count)) % len(data)
@@ -45,7 +44,7 @@ def random_pairs(data: datasets.Dataset, count: int, seed: int) -> tuple[list[Gr
 
 
 def solve(left: list[Graph], right: list[Graph], alpha: float, solver: Any) -> Solved:
-    """Our solvers, compiled beforehand."""
+    """Our solvers; time excludes compilation."""
     distances(left, right, alpha, solver)
     begin = time.perf_counter()
     out = distances(left, right, alpha, solver)
@@ -79,7 +78,7 @@ def solve_by_pot(left: list[Graph], right: list[Graph], alpha: float) -> Solved:
 
 
 def compare(strict: Solved, relaxed: Solved) -> dict[str, paper.Score]:
-    """The columns of the paper's table: mean and deviation over the pairs."""
+    """The columns of the paper's table: mean and standard deviation over the pairs."""
     error = np.abs(strict.value - relaxed.value)
     # Equal graphs have distance 0; their relative error is not defined and left out.
     positive = strict.value > 1e-9
@@ -106,7 +105,7 @@ def row(name: str, scores: dict[str, paper.Score], note: str = "") -> str:
 
 
 def main(values: absl_flags.FlagValues) -> None:
-    """Solve the pairs by every solver, print the table, write a line."""
+    """Solve the pairs with every solver, print the table, and write a line."""
     with flags.usage_errors(values):
         check(0 <= values.alpha <= 1, f"alpha: {values.alpha} is not from 0 to 1")
         check(
@@ -130,8 +129,8 @@ def main(values: absl_flags.FlagValues) -> None:
         "Strict()": Strict(),
     }
     print(f"{values.num_pairs} pairs of {data.name}, alpha {alpha:g}, seed {values.seed}; against ")
-    print(f"{values.reference}, {1e3 * strict.seconds / len(left):.2f} ms a pair\n")
-    print(f"| solver | {' | '.join(COLUMNS)} | ms a pair |")
+    print(f"{values.reference}, {1e3 * strict.seconds / len(left):.2f} ms per pair\n")
+    print(f"| solver | {' | '.join(COLUMNS)} | ms per pair |")
     print("|---" * (len(COLUMNS) + 2) + "|")
     print(row("paper (PROTEINS, 1000 pairs)", paper.INFEASIBILITY))
     store = results.Store(out / "measurements.jsonl")
@@ -157,10 +156,10 @@ def main(values: absl_flags.FlagValues) -> None:
 
 
 def own_flags(values: absl_flags.FlagValues) -> None:
-    """Flags of this binary alone."""
+    """Flags of this binary."""
     absl_flags.DEFINE_integer("num_pairs", 1000, "Random pairs.", 1, flag_values=values)
     absl_flags.DEFINE_enum(
-        "reference", "pot", ["pot", "strict"], "Whose strict values to compare with.",
+        "reference", "pot", ["pot", "strict"], "Solver of the strict values to compare with.",
         flag_values=values,
     )  # fmt: skip
 

@@ -1,11 +1,11 @@
-"""Do the tests notice? Small wrong changes of the solvers, and the tests run on each of them.
+"""Mutation testing of the solvers: which small wrong changes the tests detect.
 
     python -m experiments.mutants
 
-Draws changes of fgw_jax/fgw and fgw_jax/midpoint by a seed, makes each in a copy of the package in
-a temporary folder, runs the tests of the changed module there, and tells whether one failed
-(killed) or all passed (survived). A line a mutant goes to --out/mutants.jsonl as it comes; mutants
-found there are not run again. --list prints the sample without running it.
+Draws changes of fgw_jax/fgw and fgw_jax/midpoint at random, applies each to a copy of the package
+in a temporary folder, runs the tests of the changed module there, and reports whether one failed
+(killed) or all passed (survived). Every mutant adds a line to --out/mutants.jsonl; mutants found
+there are not run again. --list prints the sample without running it.
 """
 
 from __future__ import annotations
@@ -53,12 +53,12 @@ OWN_TESTS = {
     "starts": ["tests/fgw/test_starts.py", "tests/midpoint/test_descent.py"],
     "sizes": ["fgw_jax/midpoint/sizes.py"],
 }
-#: Comparisons with other solvers and the paper's loop take as long as all the rest.
+#: Comparisons with other solvers and the paper's loop take as long as all other tests.
 LEFT_OUT = "not reference and not pot and not permuted and not random"
 
 
 def sample(count: int, seed: int) -> list[Mutant]:
-    """``count`` changes drawn evenly from all of the rooms."""
+    """``count`` changes drawn evenly from the packages."""
     found = [
         mutant
         for room in ROOMS
@@ -69,7 +69,7 @@ def sample(count: int, seed: int) -> list[Mutant]:
 
 
 def tests_of(file: str) -> list[str]:
-    """Test files of a module: its own first, then those of its room."""
+    """Test files of a module: its own first, then those of its package."""
     path = Path(file)
     own = OWN_TESTS.get(path.stem, [f"tests/{path.parent.name}/test_{path.stem}.py"])
     chosen = [test for test in own if (ROOT / test).is_file()]
@@ -77,7 +77,7 @@ def tests_of(file: str) -> list[str]:
 
 
 def survives(mutant: Mutant | None, tests: list[str], timeout: float, cache: str | None) -> bool:
-    """Whether all tests pass on the changed package (``None``: on the package as it is)."""
+    """Whether all tests pass on the changed package (``None``: the unchanged package)."""
     with tempfile.TemporaryDirectory() as folder:
         for name in ("fgw_jax", "tests", "experiments"):
             shutil.copytree(
@@ -108,14 +108,14 @@ def survives(mutant: Mutant | None, tests: list[str], timeout: float, cache: str
 
 
 def _key(mutant: Mutant) -> str:
-    """Of a line: the change, the module it is made in, and the tests that look at it."""
+    """The change of a record, the module it changes, and the tests of that module."""
     names = (mutant.file, *tests_of(mutant.file))
     texts = [(ROOT / name.split("::")[0]).read_text() for name in names]
     return results.fingerprint([mutant.file, mutant.number, mutant.change, *texts])
 
 
 def main(values: absl_flags.FlagValues) -> None:
-    """Run the sample, a line each, and tell the share that was killed."""
+    """Run the sample, write one line each, and print the fraction killed."""
     with flags.usage_errors(values):
         out = flags.out_folder(values)
     drawn = sample(values.count, values.seed)
@@ -151,13 +151,16 @@ def main(values: absl_flags.FlagValues) -> None:
 
 
 def own_flags(values: absl_flags.FlagValues) -> None:
-    """Flags of this binary alone."""
+    """Flags of this binary."""
     absl_flags.DEFINE_integer("count", 60, "Mutants to draw.", 1, flag_values=values)
     absl_flags.DEFINE_float(
         "timeout", 600.0, "Seconds until a mutant counts as killed.", 1.0, flag_values=values
     )
     absl_flags.DEFINE_bool(
-        "baseline", True, "First see that the tests pass without a change.", flag_values=values
+        "baseline",
+        True,
+        "First check that the tests pass on the unchanged package.",
+        flag_values=values,
     )
     absl_flags.DEFINE_bool("list", False, "Print the sample only.", flag_values=values)
 

@@ -3,10 +3,10 @@
     python -m experiments.run
 
 With no flags: SYNTHETIC (made on the spot, no network), vanilla against FGWMixup against
-FGWMixup*, 10 folds each, in about two minutes on two cores. It prints an estimate of the time
-first, a progress bar, then a table and the place of a picture of a midpoint. One JSON line a fold
-goes to --out/results.jsonl; folds found there are not repeated, so a run that was stopped goes on
-where it was, and the same command again only prints the table.
+FGWMixup*, 10 folds each, in about two minutes on two cores. It prints an estimate of the time, a
+progress bar, a table, and the path of a picture of a midpoint. Every fold adds a JSON line to
+--out/results.jsonl; folds found there are not repeated, so a run that was stopped resumes where it
+was, and repeating the command only prints the table.
 
     python -m experiments.run --dataset=PROTEINS --data_dir=FOLDER --backbone=vgin
     python -m experiments.run --dataset=NCI1 --augment=vanilla,gmixup,fgwmixup --label_noise=0.4
@@ -15,9 +15,9 @@ where it was, and the same command again only prints the table.
 Several processes share the folds (--num_processes, --process_id, --coordinator_address, or
 --distributed where JAX finds them by itself); the first one shows the table of all.
 
-Numbers left out are the paper's for the dataset and backbone. An option of a method (--alpha,
---beta_k, --ratio, --step_size, --size, --start, --refresh_every) goes to those of the methods that
-have it. Wrong values and combinations end at once with exit code 2.
+Hyperparameters default to those of the paper for the dataset and backbone. An option (--alpha,
+--beta_k, --ratio, --step_size, --size, --start, --refresh_every) applies to the methods that have
+it. Invalid values and combinations end immediately with exit code 2.
 """
 
 from __future__ import annotations

@@ -160,7 +160,7 @@ def _mutag() -> Table:
 
 
 def _options(name: str, title: str, field: str, values: Sequence[Any], methods: Sequence[str]):
-    """Values of one field side by side on two datasets with both MPNNs."""
+    """Values of one field on two datasets with both MPNNs."""
     cells = [
         Cell(
             f"{dataset} {TITLES[backbone]} {TITLES[method]}",

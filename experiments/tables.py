@@ -1,12 +1,12 @@
-"""Result lines into the paper's tables: ours beside the paper's, in Markdown and LaTeX.
+"""The paper's tables from results: ours beside the paper's, in Markdown and LaTeX.
 
     python -m experiments.tables --results=experiments/results/local/results.jsonl --out=FOLDER
 
 Writes ``tables.md``, ``tables.tex`` and a plot for each figure of the paper, and prints the
-Markdown. A cell holds our mean(deviation) over folds, the paper's mean, the difference, and p of a
-paired t-test against vanilla on the same folds; it is empty where nothing ran. With ``--tune``
-cells show the run of the grid that validates best. The paper's headline claims are recomputed
-from our lines.
+Markdown. A cell shows our mean(deviation) over folds, the paper's mean, the difference, and p of a
+paired t-test against vanilla on the same folds; it is empty if there is no result. With ``--tune``
+cells show the run of the grid with the best validation. The paper's headline claims are recomputed
+from our results.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from fgw_jax.protocol.summary import ResultIndex, Summary, paired_test
 
 @dataclasses.dataclass(frozen=True)
 class Shown:
-    """A cell with what ran for it, and what of its grid has not run."""
+    """A cell with its summary, p-value, and a note on missing variants."""
 
     cell: table_cells.Cell
     summary: Summary | None
@@ -36,7 +36,7 @@ class Shown:
     missing: str = ""
 
     def markdown(self) -> str:
-        """Ours, the paper's in brackets, difference and p."""
+        """Ours, the paper's in brackets, the difference, and p."""
         if self.summary is None:
             return "" if self.cell.paper is None else f"[{self.cell.paper[0]:.2f}]"
         parts = [self.summary.score() + self.missing]
@@ -49,13 +49,13 @@ class Shown:
 
 
 def vanilla_of(settings: Settings) -> Settings:
-    """The run without augmentation on the same folds."""
+    """The settings without augmentation, on the same folds."""
     cleared: dict[str, Any] = dict.fromkeys(METHOD_OPTIONS)
     return dataclasses.replace(settings, augment="vanilla", **cleared)
 
 
 def fill(plan: sweeps.Plan, lines: ResultIndex) -> list[Shown]:
-    """Look every cell up."""
+    """Look up the results of every cell."""
     out = []
     for cell, options in plan.cells:
         summary = lines.best(options) if options else None
@@ -72,7 +72,7 @@ def fill(plan: sweeps.Plan, lines: ResultIndex) -> list[Shown]:
 def blocks(shown: Sequence[Shown]) -> list[tuple[list[str], list[str]]]:
     """Rows and columns of each block, in the order of the cells.
 
-    Rows named ``block: row`` stand apart, with the columns of their own, as in the main table.
+    Rows named ``block: row`` form separate blocks with separate columns, as in the main table.
     """
     out = []
     for block in dict.fromkeys(s.cell.row.rpartition(": ")[0] for s in shown):
@@ -83,7 +83,7 @@ def blocks(shown: Sequence[Shown]) -> list[tuple[list[str], list[str]]]:
 
 
 def markdown(table: table_cells.Table, shown: Sequence[Shown]) -> str:
-    """The table under its title, with a word on what a cell holds."""
+    """The table with title and legend."""
     by_place = {(s.cell.row, s.cell.column): s.markdown() for s in shown}
     ran = sum(s.summary is not None for s in shown)
     note = f"{ran} of {len(shown)} cells ran. Ours, [paper], difference, p against vanilla."
@@ -97,7 +97,7 @@ def markdown(table: table_cells.Table, shown: Sequence[Shown]) -> str:
 
 
 def latex(table: table_cells.Table, shown: Sequence[Shown]) -> str:
-    """The same as tabulars; the best of ours in a column is bold."""
+    """The table in LaTeX; our best result in a column is bold."""
     by_place = {(s.cell.row, s.cell.column): s for s in shown}
     parts = []
     for rows, columns in blocks(shown):
@@ -136,7 +136,11 @@ def _escape(text: str) -> str:
 
 
 def draw(table: table_cells.Table, shown: Sequence[Shown], path: Path) -> bool:
-    """A figure of the paper: a line a row over the columns; tells whether anything was drawn."""
+    """Plot a figure with one curve per row.
+
+    Returns:
+        Whether there was anything to plot.
+    """
     import matplotlib
 
     matplotlib.use("Agg")
@@ -163,9 +167,9 @@ def draw(table: table_cells.Table, shown: Sequence[Shown], path: Path) -> bool:
 
 
 def claims(scores: dict[tuple[str, str, str], float]) -> dict[str, str]:
-    """The claims on the main table from means by (dataset, backbone, method).
+    """The claims on the main table, from means by (dataset, backbone, method).
 
-    A setting counts when vanilla, both of our methods and at least one other are there. As in the
+    A setting counts if vanilla, both of our methods and at least one other are complete. As in the
     paper, the improvement of a setting is that of the better of our two methods over vanilla.
     """
     settings = {}
@@ -198,7 +202,7 @@ def claims(scores: dict[tuple[str, str, str], float]) -> dict[str, str]:
 
 
 def speed_up(shown: Sequence[Shown]) -> str | None:
-    """Seconds of mixup a fold, strict over relaxed, smallest and largest over the settings."""
+    """Ratio of the time of mixup, strict to relaxed: its range over the settings."""
     seconds: dict[tuple[str, str], dict[str, float]] = {}
     for s in shown:
         if s.summary is not None and s.cell.settings.augment in table_cells.OURS:
@@ -210,7 +214,7 @@ def speed_up(shown: Sequence[Shown]) -> str | None:
 
 
 def claims_table(shown: Sequence[Shown]) -> str:
-    """Claims of the paper beside ours."""
+    """The claims of the paper beside ours."""
     ours = claims(
         {
             (s.cell.settings.dataset, s.cell.settings.backbone, s.cell.settings.augment): (
@@ -231,7 +235,7 @@ def claims_table(shown: Sequence[Shown]) -> str:
 
 
 def main(values: absl_flags.FlagValues) -> None:
-    """Read lines, write tables."""
+    """Read results and write tables."""
     with flags.usage_errors(values):
         names = values.table or [name for name in table_cells.TABLES if name != "combinations"]
         tables = sweeps.chosen(values, names)
@@ -239,7 +243,7 @@ def main(values: absl_flags.FlagValues) -> None:
         overrides = sweeps.overrides(values)
         for table in tables:
             sweeps.check_overrides(table, overrides, named=table.name in values.table)
-        check(len(values.results) > 0, "results: names no file; give at least one")
+        check(len(values.results) > 0, "results: empty; give at least one file")
         records = results.load(values.results)
     lines = ResultIndex(records)
     texts, tex = [], []
@@ -253,7 +257,7 @@ def main(values: absl_flags.FlagValues) -> None:
             texts.append(claims_table(shown))
     codes = {record["code"] for record in records if "code" in record}
     if len(codes) > 1:
-        texts.append(f"Lines of {len(codes)} versions of the code are mixed here.")
+        texts.append(f"These results come from {len(codes)} versions of the code.")
     text = "\n\n".join(texts) + "\n"
     out.mkdir(parents=True, exist_ok=True)
     (out / "tables.md").write_text(text)
@@ -262,12 +266,12 @@ def main(values: absl_flags.FlagValues) -> None:
 
 
 def own_flags(values: absl_flags.FlagValues) -> None:
-    """Flags of this binary alone."""
+    """Flags of this binary."""
     absl_flags.DEFINE_list(
         "table", [], "Tables to show (default: all).", flag_values=values
     )  # fmt: skip
     absl_flags.DEFINE_list(
-        "results", ["experiments/results/local/results.jsonl"], "Files of result lines.",
+        "results", ["experiments/results/local/results.jsonl"], "Files of results.",
         flag_values=values,
     )  # fmt: skip
     sweeps.define(values)

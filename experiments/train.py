@@ -1,9 +1,9 @@
-"""Train one backbone on one split, with a progress bar, a table and a curve at the end.
+"""Train one backbone on one split; prints metrics and the loss curve.
 
     python -m experiments.train --dataset=PROTEINS --backbone=vgcn --data_dir=FOLDER
 
-The split is one fold of a protocol (``--protocol``, ``--folds``, ``--fold``), prepared by one
-method (``--augment``). With ``--checkpoint=FILE`` a run that was stopped goes on where it was.
+The split is one fold of a protocol (``--protocol``, ``--folds``, ``--fold``), augmented by one
+method (``--augment``). With ``--checkpoint=FILE`` an interrupted run is resumed.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ _HEIGHT, _WIDTH = 10, 60
 
 
 def define(values: absl_flags.FlagValues) -> None:
-    """Flags of this binary alone."""
+    """Flags of this binary."""
     absl_flags.DEFINE_integer("fold", 0, "Number of the fold, from 0.", flag_values=values)
     absl_flags.DEFINE_string(
-        "checkpoint", None, "File to go on from, written every ten epochs.", flag_values=values
+        "checkpoint", None, "File to resume from, written every ten epochs.", flag_values=values
     )
     absl_flags.DEFINE_bool(
         "authors", False,
@@ -38,13 +38,13 @@ def define(values: absl_flags.FlagValues) -> None:
 
 
 def curve(values: np.ndarray, name: str) -> str:
-    """A curve in text: means of equal stretches of epochs from left to right.
+    """A curve as text: means over equal intervals of epochs, from left to right.
 
     >>> print(curve(np.array([2.0, 1.0]), "loss").splitlines()[0])
        2.000 |*
     """
-    stretches = np.array_split(values, min(_WIDTH, len(values)))
-    means = np.array([stretch.mean() for stretch in stretches])
+    intervals = np.array_split(values, min(_WIDTH, len(values)))
+    means = np.array([interval.mean() for interval in intervals])
     low, high = float(means.min()), float(means.max())
     levels = np.round((means - low) / max(high - low, 1e-12) * (_HEIGHT - 1)).astype(int)
     lines = []
@@ -57,7 +57,7 @@ def curve(values: np.ndarray, name: str) -> str:
 
 
 def report(result: training.Result, title: str) -> str:
-    """The table and the curve of a run."""
+    """The metrics and the loss curve of a run."""
     names = ("accuracy", "auroc", "loss")
     lines = [f"{'':<12}" + "".join(f"{name:>10}" for name in names)]
     for part, found in (("validation", result.valid), ("test", result.test or {})):
@@ -68,7 +68,7 @@ def report(result: training.Result, title: str) -> str:
         f"\n{title}\n\n{table}\n\n"
         f"best epoch {result.best_epoch} of {result.epochs}; augmentation "
         f"{result.augment_seconds:.1f} s, training {result.seconds:.1f} s, compilation included "
-        f"({result.epochs / result.seconds:.1f} epochs a second)\n\n"
+        f"({result.epochs / result.seconds:.1f} epochs per second)\n\n"
         f"{curve(result.curves['train_loss'], 'loss')}\n"
     )
 
@@ -78,7 +78,7 @@ def main(values: absl_flags.FlagValues) -> None:
     with flags.usage_errors(values):
         given: dict[str, Any] = flags.protocol(values)
         if len(given["augment"]) != 1:
-            raise InputError("augment: one split is trained with one method; name one")
+            raise InputError("augment: one split is trained with one method; give one")
         (run,) = settings.expand(**given)
         last = run.resolved_folds - 1
         check(0 <= values.fold <= last, f"fold: {values.fold} is not from 0 to {last}; choose one")

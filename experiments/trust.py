@@ -1,11 +1,11 @@
-"""Properties tried on random graphs, what a local solver finds, and float32 against float64.
+"""Property tests on random graphs, invariance rates of the solvers, and float32 against float64.
 
     python -m experiments.trust --data_dir=FOLDER
 
-Prints for every check the cases tried, those that are not finite and those that break a property,
-with the seed that makes each of them again; then how often values keep still under what should not
-change them; then values in both precisions on pairs of a dataset. With the default of 1,000 cases a
-check this is more than 40,000 cases, in about half an hour on one core.
+Prints for every check the number of cases, of non-finite results and of violations, with the seed
+that reproduces each of them; then how often values are invariant under changes that should not
+matter; then values in both precisions on pairs of a dataset. With the default of 1,000 cases per
+check these are more than 40,000 cases, in about half an hour on one core.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ PRECISION = (
 def run_checks(
     names: list[str], cases: int, seed: int
 ) -> Iterator[tuple[str, int, int, list[Any]]]:
-    """For each check its name, cases tried, cases not finite, and the verdicts that are broken."""
+    """For each check: name, number of cases, non-finite cases, and violated verdicts."""
     for name in names:
         count, not_finite = 0, 0
         broken: list[Verdict] = []
@@ -86,7 +86,7 @@ def precision_rows(
     alpha: float,
     solvers: Sequence[str] = ("cg", "cg, 3 starts", "mirror", "relaxed", "literal"),
 ) -> Iterator[str]:
-    """Rows of the table :data:`PRECISION`, a solver each."""
+    """Rows of the table :data:`PRECISION`, one per solver."""
     for name in solvers:
         solver = checks.SOLVERS[name][0]
         single = distances(left, right, alpha, solver, max_shapes=1)
@@ -111,7 +111,7 @@ def precision_rows(
 
 @contextlib.contextmanager
 def double_precision() -> Iterator[None]:
-    """float64 in every thread, and back (``jax.enable_x64`` is for one thread only)."""
+    """Enable float64 in all threads (``jax.enable_x64`` affects one thread only)."""
     before = jax.config.read("jax_enable_x64")
     jax.config.update("jax_enable_x64", True)
     try:
@@ -121,12 +121,12 @@ def double_precision() -> Iterator[None]:
 
 
 def widened(graph: Graph) -> Graph:
-    """The same graph with equal weights in the float type of the moment."""
+    """The same graph with uniform weights in the current float type."""
     return Graph.from_adjacency(graph.adjacency, graph.features, structure=graph.structure)
 
 
 def main(values: absl_flags.FlagValues) -> None:
-    """Run the checks, count the rates, compare the precisions; end with 1 if anything is broken."""
+    """Run the checks, rates and precision comparison; exit code 1 after any violation."""
     with flags.usage_errors(values):
         unknown = sorted(set(values.checks) - {name.split(":")[0] for name in CHECKS} - {"all"})
         known = sorted({name.split(":")[0] for name in CHECKS})
@@ -164,12 +164,12 @@ def main(values: absl_flags.FlagValues) -> None:
 
 
 def own_flags(values: absl_flags.FlagValues) -> None:
-    """Flags of this binary alone."""
-    absl_flags.DEFINE_integer("cases", 1000, "Cases a check.", 1, flag_values=values)
+    """Flags of this binary."""
+    absl_flags.DEFINE_integer("cases", 1000, "Cases per check.", 1, flag_values=values)
     absl_flags.DEFINE_list(
         "checks", "all", "all, or kinds of checks: solver, midpoint, ...", flag_values=values
     )
-    absl_flags.DEFINE_integer("rates", 320, "Pairs a rate; 0: none.", 0, flag_values=values)
+    absl_flags.DEFINE_integer("rates", 320, "Pairs per rate; 0: none.", 0, flag_values=values)
     absl_flags.DEFINE_integer(
         "num_pairs", 1000, "Pairs in both precisions; 0: none.", 0, flag_values=values
     )

@@ -1,11 +1,11 @@
-"""Compile beforehand what the folds of a job will need, into a compilation cache.
+"""Precompile the programs of a run into a compilation cache.
 
     python -m experiments.warm_up --dataset=NCI1 --data_dir=FOLDER --compilation_cache=FOLDER
 
-Takes the flags of ``experiments.run``. Fold by fold it draws the new graphs and trains for one
-epoch, until a fold needs no program that is not there; a process started later with the same
---compilation_cache then compiles nothing that takes longer than 0.2 s. Programs belong to a kind
-of machine, a number of devices and a version of JAX.
+Takes the flags of ``experiments.run``. Augments and trains one epoch fold by fold, until a fold
+compiles nothing; a process started later with the same --compilation_cache then compiles nothing
+that takes longer than 0.2 s. Programs are specific to a kind of machine, a number of devices and a
+version of JAX.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from fgw_jax.protocol import folds, settings
 
 
 def main(values: absl_flags.FlagValues) -> None:
-    """Go through the folds of every method until one compiles nothing."""
+    """Precompile every method."""
     with flags.usage_errors(values):
         check(
             values.compilation_cache is not None,
-            "compilation_cache: compiled programs are kept there; name a folder",
+            "compilation_cache: missing; give the folder for compiled programs",
         )
         given: dict[str, Any] = flags.protocol(values)
         runs = settings.expand(**given)
@@ -37,14 +37,14 @@ def main(values: absl_flags.FlagValues) -> None:
 
 
 def warm_up(run: settings.Settings, runner: folds.FoldRunner) -> str:
-    """Compile what the folds of a run need; tells how many programs that were."""
+    """Run folds until one compiles nothing; returns a summary."""
     counts = compilations.counts()
     begin, before, fold = time.perf_counter(), counts.compiled, 0
     short = dataclasses.replace(run, epochs=1)
     for fold in range(run.resolved_folds):
         seen = counts.compiled
         runner.run(folds.Job(short, fold))
-        # The first fold may find all of its own where a later one does not.
+        # The first fold may be cached already while a later one is not.
         if fold > 0 and counts.compiled == seen:
             break
     return (

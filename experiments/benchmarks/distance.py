@@ -4,10 +4,10 @@
 
 Five tables, in ``distance.md``, and a plot, ``distance.png``:
 
-1. random pairs of a dataset: milliseconds a pair, value against POT's conditional gradient, errors
-   of the marginals, the columns of the paper's infeasibility table; the mean lower bound last;
+1. random pairs of a dataset: milliseconds per pair, value against POT's conditional gradient,
+   errors of the marginals, the columns of the paper's infeasibility table; the mean lower bound;
 2. pairs of at most 64 nodes against ott-jax;
-3. graphs of one size, 16 to 512 nodes, in batches of 1 to 4096: time a pair beside POT's solvers,
+3. graphs of one size, 16 to 512 nodes, in batches of 1 to 4096: time per pair beside POT's solvers,
    and the share of this machine's float32 matmul rate that the products of the solver reach;
 4. the trade-off: value against time, over steps and starts;
 5. graphs and their permuted copies: how many are found to be the same, over starts.
@@ -54,7 +54,7 @@ SOLVERS: dict[str, Any] = {
 def random_pairs(
     graphs: Sequence[Graph], count: int, seed: int, most: int | None = None
 ) -> tuple[list[Graph], list[Graph]]:
-    """Pairs of two different graphs (of at most ``most`` nodes), drawn evenly."""
+    """Pairs of two different graphs (of at most ``most`` nodes), drawn uniformly."""
     graphs = [g for g in graphs if most is None or g.num_nodes <= most]
     rng = np.random.default_rng(seed)
     draws = [rng.choice(len(graphs), 2, replace=False) for _ in range(count)]
@@ -62,7 +62,7 @@ def random_pairs(
 
 
 def random_graph(rng: np.random.Generator, size: int, degree: float = 3.7) -> Graph:
-    """A random graph as sparse as a protein, with one of three labels a node."""
+    """A random graph as sparse as a protein, with one of three labels per node."""
     upper = np.triu(rng.random((size, size)) < degree / max(size - 1, 1), 1)
     labels = np.eye(3)[rng.integers(3, size=size)]
     return Graph.from_adjacency((upper | upper.T).astype(float), labels)
@@ -71,13 +71,13 @@ def random_graph(rng: np.random.Generator, size: int, degree: float = 3.7) -> Gr
 def scores(
     left: Sequence[Graph], right: Sequence[Graph], solved: peers.Solved, strict: peers.Solved
 ) -> dict[str, float]:
-    """What the first table tells of a solver, against the strict plans of the same pairs."""
+    """The first table's row of a solver, against the strict plans of the same pairs."""
     pairs = list(zip(left, right, solved.plans, strict.plans, strict=True))
     values = np.array([peers.value(g, h, plan, ALPHA) for g, h, plan, _ in pairs])
     base = np.array([peers.value(g, h, plan, ALPHA) for g, h, _, plan in pairs])
     error, positive = np.abs(values - base), base > 1e-9
     return {
-        "ms a pair": 1e3 * solved.seconds / len(left),
+        "ms per pair": 1e3 * solved.seconds / len(left),
         "faster": strict.seconds / solved.seconds,
         "compile s": solved.compile,
         "mean value": values.mean(),
@@ -135,7 +135,7 @@ def ott_table(left: list[Graph], right: list[Graph]) -> list[dict[str, Any]]:
 
 
 def matmul_rate(size: int = 1024, repeats: int = 8) -> float:
-    """Float32 operations a second of a square product: what this machine can do."""
+    """Float32 operations per second of a square matrix product on this machine."""
     x = jnp.ones((size, size), jnp.float32)
     product = jax.jit(lambda a, b: a @ b)
     jax.block_until_ready(product(x, x))
@@ -233,7 +233,7 @@ def copies_table(
                 "starts": number,
                 "found": f"{int((values < 1e-5).sum())} of {len(left)}",
                 "mean value": values.mean(),
-                "ms a pair": 1e3 * solved.seconds / len(left),
+                "ms per pair": 1e3 * solved.seconds / len(left),
             }
         )
         print(markdown(rows[-1:]), flush=True)
@@ -255,7 +255,7 @@ def _cell(value: Any) -> str:
 
 
 def plot(tables: dict[str, list[dict[str, Any]]], path: Path) -> None:
-    """Value against time, and time a pair against size: a panel for each table that is there."""
+    """Value against time, and time per pair against size: one panel per table."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -280,12 +280,12 @@ def _plot_tradeoff(axis: Any, rows: list[dict[str, Any]]) -> None:
 
     for curve in dict.fromkeys(row["curve"] for row in rows):
         own = [row for row in rows if row["curve"] == curve]
-        x, y = [row["ms a pair"] for row in own], [row["to CG"] for row in own]
+        x, y = [row["ms per pair"] for row in own], [row["to CG"] for row in own]
         axis.plot(x, y, "o-", label=curve)
         for row, at in zip(own, zip(x, y, strict=True), strict=True):
             text = row["setting"].split(" ")[0]
             axis.annotate(text, at, (4, 4), textcoords="offset points", fontsize=7)
-    axis.set(xscale="log", xlabel="milliseconds a pair", ylabel="mean value / POT CG's")
+    axis.set(xscale="log", xlabel="milliseconds per pair", ylabel="mean value / POT CG's")
     axis.xaxis.set_major_locator(ticker.LogLocator(subs=(1, 2, 5)))
     axis.xaxis.set_major_formatter("{x:g}")
     axis.xaxis.set_minor_formatter(ticker.NullFormatter())
@@ -298,7 +298,7 @@ def _plot_sizes(axis: Any, rows: list[dict[str, Any]]) -> None:
         points = [(n, row[name]) for n, row in largest.items() if row[name] is not None]
         if points:
             axis.plot(*zip(*points, strict=True), "o-", label=name.removesuffix(" us"))
-    axis.set(xscale="log", yscale="log", xlabel="nodes", ylabel="microseconds a pair")
+    axis.set(xscale="log", yscale="log", xlabel="nodes", ylabel="microseconds per pair")
 
 
 def define(values: absl_flags.FlagValues) -> None:
@@ -356,7 +356,7 @@ def run(
 
 
 def main(values: absl_flags.FlagValues) -> None:
-    """Run the parts asked for; write ``distance.md``, ``distance.json`` and ``distance.png``."""
+    """Run the requested parts; write ``distance.md``, ``distance.json`` and ``distance.png``."""
     with flags.usage_errors(values):
         out = flags.out_folder(values)
         sizes, batches = (flags.whole_numbers(values, name) for name in ("sizes", "batches"))

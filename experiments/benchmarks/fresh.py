@@ -1,4 +1,4 @@
-"""A fold of FGWMixup in a fresh process: what a user waits for, compilation included.
+"""A fold of FGWMixup in a fresh process, compilation included.
 
     python -m experiments.benchmark --suite=fresh --data_dir=FOLDER --out=FOLDER
 
@@ -28,7 +28,7 @@ SOLVERS = ("Strict", "Relaxed")
 
 
 def measure(dataset: str, data_dir: str | None, solver: str, repeats: int) -> list[dict[str, Any]]:
-    """Rows of one process without and ``repeats`` processes with kept programs."""
+    """Rows of one process without and ``repeats`` processes with cached programs."""
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         for number in range(1 + repeats):
@@ -47,7 +47,7 @@ def measure(dataset: str, data_dir: str | None, solver: str, repeats: int) -> li
 
 
 def process(dataset: str, data_dir: str | None, solver: str, folder: str) -> dict[str, Any]:
-    """What a fresh process does."""
+    """The work of a fresh process."""
     begin = time.perf_counter()
     import jax
 

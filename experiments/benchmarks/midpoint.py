@@ -7,7 +7,7 @@ Beta(0.2, 0.2): the authors' strict loop written with POT's conditional gradient
 ``fgw_barycenters``, POT's conditional gradient from our geodesic start, and ours by start and
 solver; with ``--restarts`` also the best of so many runs of ours on permuted copies of the sources,
 which tells what is left to gain. An objective is sum_i w_i FGW(midpoint, G_i) at the feasible plans
-a way ends with. Times are a pair, of results in host memory, preparation included, compilation
+a way ends with. Times are per pair, of results in host memory, preparation included, compilation
 apart. On ``--num_checked`` pairs a second table counts broken promises (bound, start, marginals,
 density and edges of the decoded graphs), and with ``--folds`` a third times a fold of FGWMixup.
 Written to ``midpoint.md``.
@@ -98,7 +98,7 @@ def ratio_of_means(values: np.ndarray, reference: np.ndarray) -> tuple[float, fl
 
 
 def best_of_restarts(pairs: Sequence[Pair], restarts: int, seed: int) -> np.ndarray:
-    """The least objective of each pair over runs that number its nodes anew.
+    """The least objective of each pair over runs with permuted nodes.
 
     Ties are broken by position, so that another order of the nodes is another start.
     """
@@ -133,7 +133,7 @@ def table(
         row = {
             "way": name,
             "stops on": rule,
-            "ms a pair": 1e3 * seconds / count,
+            "ms per pair": 1e3 * seconds / count,
             "compile s": compile_seconds,
             "objective": float(np.mean(objective)),
             "outer steps": float(np.mean(outer)),
@@ -141,7 +141,7 @@ def table(
         }
         rows.append(row)
         row["to the first"], row["s.e."] = ratio_of_means(objective, reference)
-        row["faster"] = rows[0]["ms a pair"] / row["ms a pair"]
+        row["faster"] = rows[0]["ms per pair"] / row["ms per pair"]
         print(markdown(rows[-1:]), flush=True)
 
     if slow:
@@ -209,7 +209,7 @@ def fold_table(names: Sequence[str], data_dir: str | None, seed: int) -> list[di
 
 
 def checks(pairs: Sequence[Pair], solver: Any) -> dict[str, Any]:
-    """What is promised of midpoints and of their decoded graphs, looked at on given pairs.
+    """Count violations of the properties of midpoints and their decoded graphs.
 
     Times are the least of three, compilation apart.
     """
@@ -238,7 +238,7 @@ def checks(pairs: Sequence[Pair], solver: Any) -> dict[str, Any]:
 
 
 def draw(data: Any, count: int, seed: int) -> list[Pair]:
-    """Pairs of two classes, drawn evenly, with ratios from Beta(0.2, 0.2)."""
+    """Pairs of two classes, drawn uniformly, with ratios from Beta(0.2, 0.2)."""
     rng = np.random.default_rng(seed)
     labels = np.asarray(data.labels)
     first = rng.choice(np.flatnonzero(labels == 0), count)

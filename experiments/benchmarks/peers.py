@@ -107,7 +107,7 @@ def pot_batched(left: Sequence[Graph], right: Sequence[Graph], alpha: float) -> 
 def _one_by_one(
     solve: Callable[..., np.ndarray], left: Sequence[Graph], right: Sequence[Graph]
 ) -> Solved:
-    """Solve pair by pair, arrays in double precision beforehand.
+    """Solve pair by pair, with arrays converted to double precision before.
 
     One thread of BLAS: on matrices of this size POT is a third slower with two.
     """

@@ -1,9 +1,9 @@
-"""Processes on one machine, a core each: seconds of the same midpoints.
+"""Processes on one machine, one core each: seconds of the same midpoints.
 
     python -m experiments.benchmark --suite=processes --data_dir=FOLDER --out=FOLDER
 
 FGWMixup draws ``--num_new`` midpoints of a dataset by one process, then by several that share them
-(``across_processes``), each bound to a core of its own; seconds are from the moment all are ready
+(``across_processes``), each bound to a separate core; seconds are from the moment all are ready
 until all hold all graphs, compilation apart (a first draw), the least of ``--repeats``. Written to
 ``processes.md``.
 """
@@ -31,7 +31,7 @@ ROOT = Path(__file__).resolve().parents[2]
 def measure(
     count: int, num_new: int, repeats: int, dataset: str, data_dir: str | None, cache: str | None
 ) -> dict[str, Any]:
-    """Seconds of ``num_new`` midpoints by ``count`` processes, each on a core of its own."""
+    """Seconds of ``num_new`` midpoints by ``count`` processes, each on a separate core."""
     with socket.socket() as one:
         one.bind(("localhost", 0))
         address = f"localhost:{one.getsockname()[1]}"
@@ -67,7 +67,7 @@ def process(
     dataset: str,
     data_dir: str | None,
 ) -> dict[str, Any]:
-    """What one of the processes does."""
+    """The work of one process."""
     if hasattr(os, "sched_setaffinity"):  # before JAX counts the cores
         cores = sorted(os.sched_getaffinity(0))
         os.sched_setaffinity(0, {cores[number % len(cores)]})

@@ -2,7 +2,7 @@
 
     python -m experiments.benchmark --suite=scale --out=FOLDER
 
-Every row is measured in a process of its own, so that memory is that of the row alone: by how much
+Every row is measured in a separate process, so that memory is that of the row alone: by how much
 the peak of the whole list is above what the process held after its first few pairs (inputs made,
 programs compiled, a chunk in work), less what the results hold. Random sparse graphs, mean degree
 3, four kinds of nodes, seed 0. Parts:
@@ -41,7 +41,7 @@ SHARED = ("out", "compilation_cache")
 PARTS = ("pairs", "midpoints", "sizes", "devices", "large")
 #: nodes of the graphs whose number grows
 NODES = 24
-#: seconds a row is measured for, at least
+#: minimum seconds of measurement per row
 LEAST = 2.0
 
 
@@ -67,7 +67,7 @@ def peak_ever() -> int:
 
 
 class Peak:
-    """The most memory held while a block runs, looked at every few milliseconds."""
+    """The most memory held while a block runs, sampled every few milliseconds."""
 
     def __enter__(self) -> Peak:
         self.most, self._done = resident(), threading.Event()
@@ -134,7 +134,7 @@ def worker(part: str, count: int, nodes: int, repeats: int) -> dict[str, Any]:
         row = measured(once, 1, lambda _: 0, repeats)
         # Of one pair the first call holds as much as the next: all above the process with JAX.
         return row | {"MB": (peak_ever() - begun) / 1e6, "value": float(out[0].value)}
-    # So many that hardly a pair occurs twice: midpoints of equal pairs share their alignment.
+    # So many that few pairs occur twice: midpoints of equal pairs share their alignment.
     pool = [random_graph(rng, nodes) for _ in range(min(2 * count, 2000))]
     first, second = rng.integers(len(pool), size=(2, count))
     left, right = [pool[i] for i in first], [pool[i] for i in second]
@@ -148,7 +148,7 @@ def worker(part: str, count: int, nodes: int, repeats: int) -> dict[str, Any]:
 
 
 def _held(mids: Any) -> int:
-    """Bytes of the arrays of midpoints, each an object of its own."""
+    """Bytes of the arrays of midpoints, each a separate object."""
     import jax
 
     return sum(sys.getsizeof(leaf) for mid in mids for leaf in jax.tree.leaves(mid))
@@ -171,7 +171,7 @@ def _pot(graph1: Any, graph2: Any) -> dict[str, Any]:
 def row(
     part: str, count: int, nodes: int, devices: int, cache: str | None, repeats: int = 2
 ) -> dict[str, Any]:
-    """Measure one row in a process of its own."""
+    """Measure one row in a separate process."""
     environment = dict(os.environ)
     kept = environment.get("XLA_FLAGS", "")
     environment["XLA_FLAGS"] = f"{kept} --xla_force_host_platform_device_count={devices}".strip()
@@ -213,7 +213,7 @@ def run(
     pot_nodes: int,
     cache: str | None,
 ) -> dict[str, list[dict[str, Any]]]:
-    """The rows of the parts asked for."""
+    """The rows of the requested parts."""
     tables: dict[str, list[dict[str, Any]]] = {}
     for part in parts:
         if part in ("pairs", "midpoints"):
@@ -222,7 +222,7 @@ def run(
             # As many pairs as keep a row at some seconds, and one chunk at least.
             rows = [row(part, max(4, 2**18 // n**2), n, 1, cache) for n in sizes]
             for each in rows:
-                each["ms a pair"] = 1e3 * each["s"] / each["pairs"]
+                each["ms per pair"] = 1e3 * each["s"] / each["pairs"]
         elif part == "devices":
             rows = [row(part, 1920, NODES, n, cache) for n in devices]
             for each in rows:
@@ -238,7 +238,7 @@ def run(
 
 
 def growth(tables: dict[str, list[dict[str, Any]]]) -> str:
-    """The fitted exponents in words."""
+    """The fitted exponents as text."""
     lines = []
     for part, rows in tables.items():
         if part in ("pairs", "midpoints"):
@@ -247,8 +247,8 @@ def growth(tables: dict[str, list[dict[str, Any]]]) -> str:
             rest = exponent([r["pairs"] for r in large_ones], [r["s"] for r in large_ones])
             lines.append(f"{part}: time ~ pairs^{fitted:.2f} (from 1,000 on: {rest:.2f})")
         elif part == "sizes":
-            fitted = exponent([r["nodes"] for r in rows], [r["ms a pair"] for r in rows])
-            lines.append(f"sizes: time of a pair ~ nodes^{fitted:.2f}")
+            fitted = exponent([r["nodes"] for r in rows], [r["ms per pair"] for r in rows])
+            lines.append(f"sizes: time per pair ~ nodes^{fitted:.2f}")
         elif part == "large":
             ours = [r for r in rows if r["part"] == "large"]
             fitted = exponent([r["nodes"] for r in ours], [r["s"] for r in ours])
@@ -318,6 +318,6 @@ def main(values: absl_flags.FlagValues) -> None:
     print(f"\n{text}\n{out / 'scale.md'}, {out / 'scale.png'}")
 
 
-if __name__ == "__main__":  # one row, in a process of its own
+if __name__ == "__main__":  # one row, in a separate process
     name, *rest = sys.argv[1:]
     print(json.dumps(worker(name, *map(int, rest))))

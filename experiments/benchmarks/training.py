@@ -52,7 +52,7 @@ class Row:
 
     @property
     def ratio(self) -> float | None:
-        """How many times faster than the peer."""
+        """Speed-up over the peer."""
         return None if self.peer is None else self.peer / self.epoch
 
 
@@ -82,7 +82,7 @@ def ours(data: Dataset, backbone: str, batch_size: int, seed: int) -> tuple[floa
 
 
 def products(data: Dataset, backbone: str, batch_size: int, seed: int, width: int = 64) -> float:
-    """Seconds an epoch of the matrix products of a message-passing backbone of six layers.
+    """Seconds per epoch of the matrix products of a message-passing backbone of six layers.
 
     Products with the features, in the first layer, and with the rows of rare large graphs are left
     out: what is found is a floor.
@@ -200,7 +200,7 @@ def run(
 
 
 def header() -> str:
-    """Heads of the columns."""
+    """The header of the table."""
     names = (
         "dataset", "backbone", "compile s", "s/epoch", "epochs/s", "products s", "PyG s/epoch",
         "faster", "peak MB",
@@ -289,7 +289,7 @@ def _network(backbone: str, features: int, classes: int, width: int = 64, layers
 
 
 def define(values: absl_flags.FlagValues) -> None:
-    """Flags of this suite when run by itself."""
+    """Flags of this suite."""
     absl_flags.DEFINE_list("datasets", list(DATASETS), "Datasets to time.", flag_values=values)
     absl_flags.DEFINE_list(
         "backbones", list(backbones.BACKBONES), "Backbones to time.", flag_values=values
@@ -315,7 +315,7 @@ def main(values: absl_flags.FlagValues) -> None:
         epochs=values.epochs,
         peer=values.peer,
     )
-    told = f"batches of 128, {jax.default_backend()}, jax {jax.__version__}"
-    text = "\n".join([told, "", header(), *map(line, rows)]) + "\n"
+    note = f"batches of 128, {jax.default_backend()}, jax {jax.__version__}"
+    text = "\n".join([note, "", header(), *map(line, rows)]) + "\n"
     with storage.whole_file(out / "training.md") as file:
         file.write(text.encode())

@@ -1,1 +1,3 @@
-"""What the binaries of trust try: random graphs, spoilt files, killed processes, wrong code."""
+"""Cases for `trust`, `fuzz`, `faults` and `mutants`: graphs, corrupted files, killed processes,
+wrong code.
+"""

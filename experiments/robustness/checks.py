@@ -31,7 +31,7 @@ SOLVERS: dict[str, tuple[Any, str]] = {
     "reference": (Reference(), "both"),
 }
 #: ott-jax's solver is slow, hence tried on small graphs; its absolute epsilon underflows where the
-#: features are huge, which its status tells.
+#: features are huge, which its status reports.
 REFERENCE_FEATURES = ("generic", "labels", "constant", "tiny", "offset")
 #: L1 error of the marginals of a plan that is called feasible.
 MARGINALS = 1e-5
@@ -42,7 +42,7 @@ ROUNDING = 2e-5, 4e-6
 
 @dataclasses.dataclass
 class Verdict:
-    """What a check found.
+    """Result of a check.
 
     Attributes:
         label: what was checked, and the seed that makes the cases again.
@@ -57,20 +57,20 @@ class Verdict:
     broken: dict[str, list[int]] = dataclasses.field(default_factory=dict)
 
     def require(self, name: str, holds: Any) -> None:
-        """Note the cases where ``holds`` ``[B]`` is not true."""
+        """Record the cases where ``holds`` ``[B]`` is false."""
         where = np.flatnonzero(~np.broadcast_to(np.asarray(holds, bool), self.count))
         if len(where):
             self.broken[name] = where.tolist()
 
     def require_finite(self, *trees: Any) -> None:
-        """Note the cases with an entry that is not finite; leaves have a leading axis ``[B]``."""
+        """Record the cases with an entry that is not finite; leaves have a leading axis ``[B]``."""
         leaves = [np.asarray(x, float).reshape(self.count, -1) for x in jax.tree.leaves(trees)]
         finite = np.all([np.isfinite(x).all(1) for x in leaves], axis=0)
         self.not_finite += int((~finite).sum())
         self.require("finite", finite)
 
     def __str__(self) -> str:
-        """One line a broken property."""
+        """One line per violated property."""
         lines = [f"{name}: cases {where}" for name, where in self.broken.items()]
         return "\n".join([f"{self.label}, {self.count} cases", *lines])
 
@@ -132,14 +132,14 @@ def scales(batch1: Batch, batch2: Batch, alpha: np.ndarray) -> tuple[np.ndarray,
 
 
 def rounding(value: np.ndarray, square: np.ndarray) -> np.ndarray:
-    """How far a float32 value may be from the one in float64."""
+    """Tolerance of a float32 value against the one in float64."""
     return ROUNDING[0] * np.abs(value) + ROUNDING[1] * square + 1e-30
 
 
 def check_outputs(
     verdict: Verdict, out: Output, batches: list[Batch], alpha: np.ndarray, sides: str
 ) -> None:
-    """What every solver promises of its output, alone and beside the lower bound."""
+    """Properties of the output of every solver, including the lower bound."""
     first, second = batches
     cost, square = scales(first, second, alpha)
     verdict.require_finite(dataclasses.replace(out, history=None))
@@ -168,7 +168,7 @@ def check_outputs(
 
 
 def solver_check(name: str, seed: int, count: int, features: str = "any") -> Verdict:
-    """A solver from its own start."""
+    """A solver from its default start."""
     size = SIZE
     if name == "reference":
         size, features = SMALL, REFERENCE_FEATURES[seed % len(REFERENCE_FEATURES)]
@@ -196,7 +196,7 @@ def start_check(name: str, seed: int, count: int, features: str = "any") -> Verd
 
 
 def padding_check(name: str, seed: int, count: int, features: str = "any") -> Verdict:
-    """What stands on padding is never read: garbage there changes no bit."""
+    """Padding is never read: garbage there changes no bit."""
     cases = draw(seed, count, features)
     batches = cases.batches()
     poisoned = [

@@ -1,4 +1,4 @@
-"""Small wrong changes of a module, found and made on its syntax tree.
+"""Small wrong changes of a module, found and applied on its syntax tree.
 
 Left alone are docstrings and other texts, annotations and imports; and, by judgement, what is a
 choice and no error when it changes: decorators (``frozen=True``), defaults of fields and constants
@@ -53,7 +53,7 @@ def mutants(source: str, file: str) -> list[Mutant]:
 
 
 def apply(source: str, number: int) -> str:
-    """The source with change ``number`` made; comments and layout are lost."""
+    """The source with change ``number`` applied, without comments and formatting."""
     tree = ast.parse(source)
     node, change = list(_changes(tree))[number]
     changed = change(copy.deepcopy(node))
@@ -88,7 +88,7 @@ def _changes(tree: ast.AST) -> Iterator[tuple[ast.expr, Callable[[ast.expr], ast
 
 
 def _code(node: ast.AST) -> Iterator[ast.expr]:
-    """Expressions that are computed: no texts, annotations, imports or settings."""
+    """Expressions that compute: no strings, annotations, imports or settings."""
     for name, field in ast.iter_fields(node):
         skipped = name in ("annotation", "returns", "type_params", "decorator_list")
         if skipped or isinstance(node, ast.JoinedStr):

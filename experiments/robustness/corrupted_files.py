@@ -1,8 +1,8 @@
-"""Datasets in TU's and OGB's layout, and seeded ways to spoil them.
+"""Datasets in the TU and OGB layout, and random ways to corrupt them.
 
-A seed is a valid dataset as a dictionary of texts. :func:`spoil` draws up to three changes of its
+A seed is a valid dataset as a dictionary of texts. :func:`corrupt` draws up to three changes of its
 texts, its packed files or its archive and writes what comes of it into a folder, as a folder of
-files or as a zip. The same generator spoils the same way.
+files or as a zip. The same generator state gives the same corruption.
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ def _ends(rng: Rng, data: bytes) -> bytes:
 
 
 def _other(rng: Rng, data: bytes) -> bytes:
-    """Something else altogether."""
+    """Unrelated content."""
     junk = (
         b"", b"\0" * 1000, b"\n" * 1000, b"<html>Please log in</html>", b"," * 1000,
         b"1" * 100_000, b"1," * 10_000 + b"1", rng.bytes(200), b"# comment\n" + data, b'"1\n2"\n',
@@ -184,10 +184,10 @@ TEXT: tuple[Callable[[Rng, bytes], bytes], ...] = (
 # --- the files of a dataset -----------------------------------------------------------------
 
 
-def spoil(seed: Seed, rng: Rng, folder: Path, outside: Path) -> Path:
-    """Write a spoilt copy of ``seed`` into ``folder``; its place.
+def corrupt(seed: Seed, rng: Rng, folder: Path, outside: Path) -> Path:
+    """Write a corrupted copy of ``seed`` into ``folder``, and return its path.
 
-    Hostile names in archives point at ``outside``, where nothing must ever appear.
+    Hostile names in archives point at ``outside``, where no file may appear.
     """
     files = {name: packed(name, text) for name, text in seed.files.items()}
     names = sorted(files)

@@ -1,7 +1,7 @@
-"""Work that processes are killed in, and what is found of it afterwards.
+"""Workers to be killed, and the inspection of the files they leave.
 
-A kind of work writes numbered pieces into a folder and reports each when it is done. What was
-reported must be there (else it is lost); what is there must be whole (else torn).
+A worker writes numbered pieces into a folder and reports each when it is done. Reported pieces must
+exist (otherwise they are lost), and files must be complete (otherwise torn).
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from fgw_jax.errors import FgwJaxError
 from fgw_jax.protocol import results
 from fgw_jax.training import checkpoints
 
-SHARED = 12  #: pieces of work that all processes of a crowd have in common
+SHARED = 12  #: pieces of work that concurrent workers share
 
 
 @dataclasses.dataclass
 class Outcome:
-    """What became of the work of processes that were killed, or that met."""
+    """Counts of what killed or concurrent workers left."""
 
     kills: int = 0
     done: int = 0
@@ -38,7 +38,7 @@ class Outcome:
     left: int = 0
 
     def line(self, title: str) -> str:
-        """A row of the table."""
+        """One row of the table."""
         cells = (title, *(str(number) for number in dataclasses.astuple(self)))
         return f"| {' | '.join(cells)} |"
 
@@ -69,7 +69,7 @@ def _append(folder: str, url: str, start: int, report: Any) -> None:
 
 
 def together(kind: str, folder: str, url: str, barrier: Any) -> None:
-    """One process of a crowd: the shared pieces of work, each by all at once."""
+    """One of several concurrent workers: every worker writes every shared piece."""
     barrier.wait()
     for i in range(SHARED):
         if kind == "download":
@@ -85,7 +85,7 @@ def together(kind: str, folder: str, url: str, barrier: Any) -> None:
 
 class _Silent:
     def send_bytes(self, data: bytes) -> None:
-        """To nobody."""
+        """Report nothing."""
 
 
 KINDS: dict[str, Callable[[str, str, int, Any], None]] = {
@@ -97,19 +97,19 @@ KINDS: dict[str, Callable[[str, str, int, Any], None]] = {
 
 
 def made(i: int) -> Dataset:
-    """The graphs number ``i``, large enough to be caught while they are written."""
+    """Dataset number ``i``, large enough to be killed while it is written."""
     rng = np.random.default_rng(i)
     features = rng.normal(size=(60, 30, 8))
     return Dataset([Graph.from_adjacency(np.zeros((30, 30)), x) for x in features], [0] * 60)
 
 
 def state(i: int) -> dict[str, np.ndarray]:
-    """The checkpoint number ``i``: one number all over, so that a mixture shows."""
+    """Checkpoint number ``i``: one constant everywhere, so that mixtures are detected."""
     return {"count": np.full(1, i), "weights": np.full(200_000, i, np.float32)}
 
 
 def remember(folder: str | Path, i: int, make: Callable[[], Dataset] | None = None) -> None:
-    """The graphs number ``i``, from the cache in ``folder`` or made now."""
+    """Dataset number ``i``, from the cache in ``folder`` or computed now."""
     cache.remember(folder, None, _key(i), _train(), make or (lambda: made(i)))
 
 
@@ -122,13 +122,17 @@ def _train() -> Dataset:
 
 
 def look(kind: str, folder: Path, reported: Sequence[int], outcome: Outcome) -> int:
-    """Count what is lost and torn; the number from which the next process goes on."""
+    """Count lost and torn pieces.
+
+    Returns:
+        The number at which the next worker resumes.
+    """
     wanted = set(reported)
     if kind == "download":
         path = folder / "TINY.zip"
         if path.exists():
             outcome.torn += path.read_bytes() != archive()
-            path.unlink()  # so that the next one has something to do
+            path.unlink()  # so that the next worker downloads again
         else:
             outcome.lost += len(wanted)
         return 0
@@ -164,7 +168,7 @@ def _place(folder: Path, i: int) -> Path:
 
 
 def archive() -> bytes:
-    """The zip that the server publishes: a dataset and 50 kB that do not pack."""
+    """The zip of the server: a dataset and 50 kB that do not compress."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as opened:
         for name, text in corrupted_files.tiny_tu().files.items():

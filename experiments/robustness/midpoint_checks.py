@@ -94,7 +94,7 @@ def _rounding(graph: Batch, source: Batch, alpha: np.ndarray) -> np.ndarray:
 
 
 def _difference(graph: Batch, source: Batch) -> np.ndarray:
-    """Largest difference of structure and features, padding apart, ``[B]``."""
+    """Maximum difference of structure and features, without padding, ``[B]``."""
     real = source.mask[:, :, None]
     features = np.abs(graph.features - np.where(real, source.features, 0)).max((1, 2))
     return np.maximum(features, np.abs(graph.structure - source.structure).max((1, 2)))
@@ -141,15 +141,15 @@ def _is_best(edges: np.ndarray, structure: np.ndarray, density: float, n: int) -
 
 
 def augment_check(name: str, seed: int, count: int, features: str = "any") -> Verdict:
-    """Graphs that every backbone can read, labels on the simplex; ``count`` graphs come back."""
+    """``count`` valid graphs that every backbone can read, with labels on the simplex."""
     fields = {} if name in NOT_MIXING else {"ratio": 1.0}
     method = augment.make(name, **fields)
     given = count if name in NOT_MIXING else count // 2
     cases = draw(seed, given, features, places=1, most=SMALL)
-    # Padded to one size, so that nothing compiles again.
+    # Padded to one size, to compile once.
     data = Dataset([g.pad(SMALL) for g in cases.graphs[0]], np.arange(given) % 2, num_classes=2)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # features that dwarf the structure
+        warnings.simplefilter("ignore", UserWarning)  # features much larger than the structure
         out = method(jax.random.key(seed % 2**31), data)
     verdict = Verdict(f"augment {name}, seed {seed}, features {features}", len(out))
     every = lambda test: [bool(test(graph.unpad())) for graph in out.graphs]  # noqa: E731

@@ -1,4 +1,4 @@
-"""Random graphs that try a solver: odd sizes, edges, features and weights, reproducible by a seed.
+"""Random test graphs with unusual sizes, edges, features and weights, reproducible by a seed.
 
 Everything a batch holds follows from one seed and one kind of features, so that a case that fails
 is made again from the two.
@@ -14,11 +14,11 @@ import numpy as np
 from fgw_jax import Graph
 from fgw_jax.graphs import Batch
 
-#: Most nodes of a graph, and the padded size all of them share.
+#: Maximum number of nodes, and the padded size of all graphs.
 SIZE = 40
-#: Nodes of graphs for what is slow: ott-jax's solver, the paper's outer loop, augmentations.
+#: ... for slow algorithms: ott-jax's solver, the paper's outer loop, augmentations.
 SMALL = 8
-#: Features of a node.
+#: Number of features.
 WIDTH = 2
 
 Draw = Callable[[np.random.Generator, int], np.ndarray]
@@ -79,7 +79,7 @@ WEIGHTS: dict[str, Draw] = {
 
 @dataclasses.dataclass(frozen=True)
 class Kind:
-    """What a random graph is made of: names of the tables above, and whether nodes are doubled."""
+    """Kind of a random graph: names of the tables above, and whether nodes are duplicated."""
 
     adjacency: str
     features: str
@@ -88,14 +88,14 @@ class Kind:
 
 
 def random_kind(rng: np.random.Generator, features: str = "any") -> Kind:
-    """Names drawn evenly; ``features`` other than ``"any"`` are kept."""
+    """Names drawn uniformly, and ``features`` unless they are given."""
     pick = lambda table: str(rng.choice(list(table)))  # noqa: E731
     kept = pick(FEATURES) if features == "any" else features
     return Kind(pick(ADJACENCIES), kept, pick(WEIGHTS), bool(rng.random() < 0.2))
 
 
 def random_graph(rng: np.random.Generator, kind: Kind, most: int = SIZE) -> Graph:
-    """A graph of 1 to ``most`` nodes; the least and the largest size come up more often."""
+    """A graph of 1 to ``most`` nodes; the smallest and largest size are more frequent."""
     n = int(rng.choice([1, 2, most, *rng.integers(1, most + 1, 9)]))
     adjacency = _symmetric(ADJACENCIES[kind.adjacency](rng, n))
     features = FEATURES[kind.features](rng, n)

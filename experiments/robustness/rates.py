@@ -1,4 +1,4 @@
-"""What should not change a distance, and how often it does not: a local solver promises little.
+"""Invariance rates: how often a distance is unchanged by what should not change it.
 
 Where no two nodes are alike and features decide, every case has to keep its value
 (:func:`invariance_check`); elsewhere the share that does is counted (:func:`rates`).
@@ -25,14 +25,14 @@ INVARIANT = {
     "cg": ("exchanged", "reordered", "copy found"),
     "mirror": ("reordered", "padded further"),
 }
-#: Families of pairs whose rates are told: name -> kind of features.
+#: Families of pairs whose rates are reported: name -> kind of features.
 FAMILIES = {"generic features": "generic", "two labels": "labels", "constant features": "constant"}
 
 
 def sparse_pairs(
     seed: int, count: int, features: str, alphas: Sequence[float] = (0.1, 0.5, 0.95)
 ) -> Cases:
-    """Pairs of sparse graphs with equal weights and one kind of features, alphas drawn evenly."""
+    """Pairs of sparse graphs with equal weights and one kind of features, and random alphas."""
     rng = np.random.default_rng(seed)
     kinds = (Kind("sparse", features, "uniform", False),) * count
     pairs = tuple([random_graph(rng, kind) for kind in kinds] for _ in range(2))
@@ -42,7 +42,7 @@ def sparse_pairs(
 def rates(
     name: str, cases: Cases, seed: int = 0, which: Sequence[str] = RATES
 ) -> dict[str, np.ndarray]:
-    """Whether each case ``[B]`` keeps its value under what should not change it (:data:`RATES`).
+    """Whether the value of each case ``[B]`` is invariant under each change of :data:`RATES`.
 
     Equal means within 1e-3 of the value and 1e-5 of the largest cost.
     """
@@ -68,7 +68,7 @@ def rates(
 
 
 def invariance_check(name: str, seed: int, count: int, features: str = "any") -> Verdict:
-    """Generic features and little structure: every pair keeps its value, a copy is found."""
+    """With generic features and small alpha values are invariant, and copies have distance 0."""
     del features  # always generic
     cases = sparse_pairs(seed, count, "generic", (0.0, 0.001, 0.02))
     verdict = Verdict(f"invariance of {name}, seed {seed}", count)
@@ -78,7 +78,7 @@ def invariance_check(name: str, seed: int, count: int, features: str = "any") ->
 
 
 def rate_row(name: str, family: str, cases: int, batch: int, seed: int) -> str:
-    """A row of the table of rates: the share of at least ``cases`` pairs of a family."""
+    """One row of the table of rates, over at least ``cases`` pairs of a family."""
     found = [
         rates(name, sparse_pairs(seed + number, batch, FAMILIES[family]), seed)
         for number in range(-(-cases // batch))

@@ -1,8 +1,8 @@
-"""Distances between the nodes of a graph, as the Graphormers read them: once for each pair.
+"""Distances between the nodes of a graph for the spatial encoding of Graphormers.
 
-Distances are symmetric and so is everything made of them alone, so pairs are kept and encoded
-once, as the upper triangle ``[B, T]``, ``T = m (m + 1) / 2``, and unfolded to ``[B, m, m]`` at
-the end. The virtual node stands first; its distances are an entry of their own.
+Distances and their encodings are symmetric, so unordered pairs are stored and encoded once, as the
+upper triangle ``[B, T]``, ``T = m (m + 1) / 2``, and unfolded to ``[B, m, m]`` at the end. The
+virtual node comes first; its distances have a separate entry.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ class Distances:
     """Distances of all pairs of a batch.
 
     Attributes:
-        hops: ``[B, T]`` entry of the distance table: the number of edges on a shortest path, at
-            most ``cap``; ``cap + 1`` for pairs that no path joins, ``cap + 2`` for pairs with the
-            virtual node.
-        resistance: ``[B, T]`` resistance distances, 0 for those pairs; ``None`` if not asked for.
+        hops: ``[B, T]`` index into the distance table: the length of a shortest path, at most
+            ``cap``; ``cap + 1`` for disconnected pairs, ``cap + 2`` for pairs with the virtual
+            node.
+        resistance: ``[B, T]`` resistance distances, 0 for such pairs; ``None`` if not requested.
     """
 
     hops: Any
@@ -37,11 +37,19 @@ class Distances:
 
 
 def distances(batch: Batch, cap: int, resistance: bool = False) -> Distances:
-    """Distances of a padded batch: by scipy on the host, by min-plus recursion under jit.
+    """Distances of a padded batch: by scipy on the host, by Floyd-Warshall under ``jit``.
 
-    Edges are the non-zero entries of the adjacency; their weights count as conductances in the
-    resistance. On the host each graph costs a breadth-first search, done once; under jit, where an
-    augmentation changes the edges at every step, a Floyd-Warshall pass of n^3.
+    Edges are the non-zero entries of the adjacency; in the resistance their weights are
+    conductances. On the host each graph costs one breadth-first search per node; under ``jit``,
+    where an augmentation changes the edges at every step, a Floyd-Warshall pass of n^3.
+
+    Args:
+        batch: the graphs, on the host or traced.
+        cap: largest distance with a separate entry.
+        resistance: whether to compute resistance distances as well.
+
+    Raises:
+        InputError: if ``resistance`` meets a negative edge weight.
     """
     if isinstance(batch.adjacency, jax.Array):
         return jax.vmap(lambda a, mask: _encode(jnp, a, mask, cap, resistance))(
@@ -50,7 +58,7 @@ def distances(batch: Batch, cap: int, resistance: bool = False) -> Distances:
     adjacency, mask = np.asarray(batch.adjacency), np.asarray(batch.mask)
     check(
         not resistance or bool((adjacency >= 0).all()),
-        "inputs: resistance takes edge weights as conductances and found a negative one; "
+        "inputs: resistance takes edge weights as conductances, and one is negative; "
         "use weights >= 0, or another backbone",
     )
     rows = [_encode(np, a, m, cap, resistance) for a, m in zip(adjacency, mask, strict=True)]

@@ -42,7 +42,7 @@ class Attention(nn.Module):
         and multiplier, ``[B, heads, m, m]``.
         """
         width = rows.shape[-1]
-        # Split, never sliced: the transpose is then one concatenation, not a sum of padded parts.
+        # Split, not sliced: the transpose is then one concatenation, not a sum of padded parts.
         projected = jnp.split(Linear(3 * width)(rows), np.cumsum([k.size for k in keys])[:-1])
         mixed = []
         for part, real, (bias, multiplier) in zip(projected, keys, encodings, strict=True):
@@ -63,13 +63,13 @@ class Attention(nn.Module):
 
 
 def _drop(key: jax.Array, values: jax.Array, rate: float) -> jax.Array:
-    """Dropout by 16 random bits an entry: half the cost of the usual 32."""
+    """Dropout with 16 random bits per entry: half the cost of the usual 32."""
     bits = jax.random.bits(key, values.shape, jnp.uint16)
     return jnp.where(bits >= round(rate * 2**16), values / (1 - rate), 0)
 
 
 class TableEncoder(nn.Module):
-    """A learned bias for every number of hops and head; no multiplier."""
+    """A learned bias per number of hops and head; no multiplier."""
 
     heads: int
     entries: int
@@ -85,7 +85,7 @@ class TableEncoder(nn.Module):
 class Block(nn.Module):
     """Attention and a feed-forward map as wide as the layer, a layer norm after each.
 
-    ``encoder`` gives for every pair the bias of each head, and perhaps its multiplier after it.
+    ``encoder`` computes for every pair the bias of each head, and optionally its multiplier.
     """
 
     hidden: int
@@ -115,9 +115,9 @@ class Block(nn.Module):
 
 
 class Encoder(nn.Module):
-    """Embedding, then a scan over blocks: compiled once, not once a layer.
+    """Embedding, then a scan over blocks, which is compiled once instead of once per layer.
 
-    A block is computed again in the backward pass, so that the memory of a step is that of the
+    Blocks are rematerialized in the backward pass, so that the memory of a step is that of the
     pairs of one layer.
     """
 
@@ -155,15 +155,15 @@ class Encoder(nn.Module):
 
 
 class Graphormer(Backbone):
-    """Attention with a learned bias for every number of hops, its own in each layer and head.
+    """Attention with a learned bias per number of hops, separate in each layer and head.
 
-    The virtual node takes part in the attention without being joined to the graph: pairs with it
-    have an entry of their own in the table, as have pairs that no path joins. Takes padded batches
-    only; distances depend on which edges there are, not on their weights.
+    The virtual node takes part in the attention but is not connected to the graph: pairs with it
+    have a separate entry in the table, and so have disconnected pairs. Takes padded batches only;
+    distances depend on the edges, not on their weights.
 
     Attributes:
         heads: attention heads.
-        cap: longest distance with an entry of its own.
+        cap: largest distance with a separate entry.
         attention_dropout: dropout rate of the attention.
     """
 
@@ -184,7 +184,7 @@ class Graphormer(Backbone):
         )
 
     def pairs(self) -> Callable[..., nn.Module]:
-        """What makes the encoder of pairs of a layer."""
+        """Constructor of the pair encoder of a layer."""
         return functools.partial(TableEncoder, self.heads, self.cap + 3)
 
     def prepare(self, batch: Batch) -> Distances:
@@ -194,7 +194,7 @@ class Graphormer(Backbone):
     def encode(
         self, inputs: Batch | Sequence[Batch], extras: Any = None, train: bool = False
     ) -> jax.Array:
-        """Representations ``[B, h]``; ``extras``: what :meth:`prepare` gave for each batch."""
+        """Representations ``[B, h]``; ``extras`` are the results of :meth:`prepare` per batch."""
         groups, extras = self.prepared(inputs, extras)
         return self.encoder(groups, jax.tree.map(jnp.asarray, extras), train)
 

@@ -16,16 +16,16 @@ from fgw_jax.backbones.graphormer import Graphormer, lookup
 from fgw_jax.backbones.layers import Linear, real_dtype
 from fgw_jax.graphs import Batch
 
-#: resistances at which the Gaussian kernels stand at first, evenly from 0
+#: range of resistances over which the centers of the Gaussian kernels are initialized
 _FARTHEST = 12.0
 
 
 class PairEncoder(nn.Module):
-    """phi_1 and phi_2 of the paper: an MLP of a distance's entry and a resistance's kernels.
+    """phi_1 and phi_2 of the paper: an MLP of the distance's entry and the resistance's kernels.
 
     gelu(table[hops] + kernels(resistance) W + b), then one linear map to the bias and the
     multiplier of every head. A table row is the shortest path's embedding times its part of the
-    first linear map. The multiplier starts around one.
+    first linear map. The multiplier is initialized around one.
     """
 
     heads: int
@@ -52,7 +52,7 @@ class PairEncoder(nn.Module):
 
 
 class GraphormerGD(Graphormer):
-    """phi_1(D_sp, D_r) * softmax(Q K^T / sqrt(d) + phi_2(D_sp, D_r)), encoders a layer.
+    """phi_1(D_sp, D_r) * softmax(Q K^T / sqrt(d) + phi_2(D_sp, D_r)), one encoder per layer.
 
     Shortest paths by table, resistance by Gaussian kernels, half as many as the width. Edge
     weights are conductances in the resistance.
@@ -61,7 +61,7 @@ class GraphormerGD(Graphormer):
     title: ClassVar[str] = "GraphormerGD"
 
     def pairs(self) -> Callable[..., nn.Module]:
-        """What makes the encoder of pairs of a layer."""
+        """Constructor of the pair encoder of a layer."""
         return functools.partial(PairEncoder, self.heads, self.hidden // 2, self.cap + 3)
 
     def prepare(self, batch: Batch) -> Distances:

@@ -1,4 +1,4 @@
-"""Parts of the backbones: a linear map with a fast weight gradient, batch norm, the head."""
+"""Layers of the backbones: a linear map with a fast weight gradient, batch norm, the head."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-#: rows that are contracted at a time in the weight gradient
+#: number of rows per piece in the weight gradient
 _CHUNK = 128
 
 
@@ -20,8 +20,8 @@ _CHUNK = 128
 def linear(rows: jax.Array, weight: jax.Array) -> jax.Array:
     """``rows @ weight`` for long ``rows`` ``[M, d]``.
 
-    The gradient of the weight contracts all M rows; left to itself that product neither
-    spreads over cores nor stays in cache. It is summed over pieces of about 128 rows instead.
+    The gradient of the weight contracts all M rows; as a single product it would neither use
+    several cores nor stay in cache. It is summed over pieces of about 128 rows instead.
     """
     return rows @ weight
 
@@ -47,20 +47,20 @@ linear.defvjp(_linear_forward, _linear_backward)
 
 @functools.cache
 def _num_pieces(rows: int) -> int:
-    """The divisor of ``rows`` that makes pieces nearest in ratio to the chosen length."""
+    """The divisor of ``rows`` with pieces nearest in ratio to :data:`_CHUNK` rows."""
     divisors = [pieces for pieces in range(1, rows + 1) if rows % pieces == 0]
     return min(divisors, key=lambda pieces: abs(math.log(rows / pieces / _CHUNK)), default=1)
 
 
 def real_dtype() -> np.dtype:
-    """float32, or float64 where the user has enabled x64."""
+    """float32, or float64 if the user has enabled x64."""
     return np.dtype(jax.dtypes.canonicalize_dtype(np.float64))
 
 
 class Linear(nn.Module):
-    """``x W + b``, where ``x = scale * rows + shift`` may come unfinished from :class:`BatchNorm`.
+    """``x W + b``, where ``x = scale * rows + shift`` may be the affine map of :class:`BatchNorm`.
 
-    The affine map is folded into the weight, so that normalised rows are never written out.
+    The affine map is folded into the weight, so that normalized rows are never stored.
     """
 
     width: int
@@ -85,9 +85,9 @@ class Linear(nn.Module):
 
 
 class BatchNorm(nn.Module):
-    """Batch normalisation over rows that count several times or not at all.
+    """Batch normalization over rows with multiplicities.
 
-    Given as an affine map ``(scale, shift)``. Running moments are kept in ``batch_stats``
+    Returned as an affine map ``(scale, shift)``. Running moments are stored in ``batch_stats``
     with the momentum of PyTorch (0.1 for the new value).
     """
 

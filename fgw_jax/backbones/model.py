@@ -1,4 +1,4 @@
-"""What every backbone is: graphs to representations to logits."""
+"""Base classes of the backbones: graphs to representations to logits."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Backbone(nn.Module):
     dropout: float = 0.5
 
     def setup(self) -> None:
-        """Every backbone ends in the same head."""
+        """The head, the same for all backbones."""
         self.head = Head(self.num_classes, self.hidden, self.dropout)
 
     def __call__(self, inputs: Any, extras: Any = None, train: bool = False) -> jax.Array:
@@ -58,15 +58,15 @@ class Backbone(nn.Module):
     packs: ClassVar[bool] = False
 
     def prepare(self, batch: Batch) -> Any:
-        """What to derive from a batch once and hand to :meth:`encode` as one of ``extras``."""
+        """Arrays derived from a batch once, to be passed to :meth:`encode` as one of ``extras``."""
         return None
 
     def quotients(self, graphs: Sequence[Graph]) -> list[Quotient]:
-        """Graphs as the rows they need in a block."""
+        """The quotient of each graph, whose nodes are the rows of a block."""
         raise TypeError(f"{type(self).__name__} does not define quotients")
 
     def pack(self, blocks: Sequence[Sequence[Quotient]], size: int, slots: int) -> Any:
-        """What :meth:`prepare` gives, up to ``slots`` graphs in a block of ``size`` rows."""
+        """As :meth:`prepare`, with up to ``slots`` graphs in a block of ``size`` rows."""
         raise TypeError(f"{type(self).__name__} does not define pack")
 
     def encode(self, inputs: Any, extras: Any = None, train: bool = False) -> jax.Array:
@@ -74,7 +74,7 @@ class Backbone(nn.Module):
         raise TypeError(f"{type(self).__name__} does not define encode")
 
     def prepared(self, inputs: Batch | Sequence[Batch], extras: Any) -> tuple[Any, list[Any]]:
-        """The batches of ``inputs``, and ``extras`` for each of them: given, or made here."""
+        """The batches of ``inputs``, and the ``extras`` of each: given, or computed here."""
         groups = nodes.as_groups(inputs)
         if extras is None:
             return groups, [self.prepare(group) for group in groups]
@@ -91,38 +91,38 @@ class MessagePassing(Backbone):
     packs: ClassVar[bool] = True
 
     def setup(self) -> None:
-        """Convolutions and norms, one a layer."""
+        """Convolutions and norms, one per layer."""
         super().setup()
         self.convolutions = [self.convolution() for _ in range(self.num_layers)]
         self.norms = [BatchNorm() for _ in range(self.num_layers)]
 
     def convolution(self) -> nn.Module:
-        """A module of ``(rows, affine, adjacency)`` giving new rows before the ReLU."""
+        """A module that maps ``(rows, affine, adjacency)`` to new rows before the ReLU."""
         raise TypeError(f"{type(self).__name__} does not define convolution")
 
     def operator(self, adjacency: Any) -> Any:
-        """What the convolutions multiply by: the adjacency, dense or sparse, or made of it."""
+        """The operator of the convolutions: the adjacency, dense or sparse, or a function of it."""
         return adjacency
 
     def prepare(self, batch: Batch) -> nodes.Prepared:
-        """Graphs with their virtual nodes, and what the convolutions multiply by, once for all."""
+        """The graphs with their virtual nodes, and the operator of the convolutions."""
         found = nodes.prepare(batch)
         return dataclasses.replace(found, blocks=self.operator(nodes.Dense(found.blocks)).blocks)
 
     def quotients(self, graphs: Sequence[Graph]) -> list[Quotient]:
-        """Graphs whose nodes that all layers take for equal are one row."""
+        """Graphs in which nodes that no layer can distinguish are one row."""
         operator = lambda adjacency: self.operator(nodes.Dense(adjacency[None])).blocks[0]  # noqa: E731
         return quotients.quotients(graphs, self.num_layers + 1, operator)
 
     def pack(self, blocks: Sequence[Sequence[Quotient]], size: int, slots: int) -> nodes.Prepared:
-        """Several graphs in a block; :meth:`encode` then looks at ``extras`` alone."""
+        """Several graphs per block; :meth:`encode` then uses ``extras`` only."""
         return nodes.pack(blocks, size, slots)
 
     def rows(self, inputs: Any, extras: Any) -> list[nodes.Nodes]:
         """Rows of every group of equal padded size, or of a ``jraph.GraphsTuple`` all at once.
 
-        Groups stay apart from layer to layer: they run side by side on several cores, and nothing
-        is put together and cut again.
+        Groups are separate in all layers: they run in parallel on several cores, and are not
+        concatenated and split again.
         """
         if isinstance(inputs, jraph.GraphsTuple):
             rows = nodes.from_jraph(inputs)
@@ -136,8 +136,8 @@ class MessagePassing(Backbone):
     ) -> jax.Array:
         """New rows of a group before the batch norm, ``[M, h]``.
 
-        Large graphs are rare, so that the blocks a step has for them are mostly empty, and left
-        out then: rows that stand for no node are not looked at, whatever they hold.
+        Large graphs are rare, so that the blocks a step has for them are mostly empty, and skipped
+        then: rows without a node are never read.
         """
         convolve = lambda module, r: jax.nn.relu(module(r, affine, group.adjacency))  # noqa: E731
         if self.is_initializing() or not group.mostly_empty:

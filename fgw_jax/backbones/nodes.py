@@ -1,9 +1,9 @@
-"""Graphs as rows: what the message-passing backbones compute on, dense or sparse.
+"""Graphs as rows, the data structure of the message-passing backbones, dense or sparse.
 
-Nodes of graphs are rows of a matrix ``[M, d]``, and a virtual node, joined to every real node of
-its graph, is one more row a graph. Two operators multiply such rows by the adjacency:
-:class:`Dense` by batched products of padded matrices, the faster way for graphs of tens to
-hundreds of nodes on CPU, and :class:`Sparse` by sums over edges, which serves large graphs.
+Nodes of graphs are rows of a matrix ``[M, d]``; a virtual node, connected to every real node of its
+graph, is one more row per graph. Two operators multiply such rows by the adjacency:
+:class:`Dense` by batched products of padded matrices, which is faster on CPU for graphs of tens to
+hundreds of nodes, and :class:`Sparse` by sums over edges, for large graphs.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from fgw_jax.errors import InputError, check
 from fgw_jax.graphs import Batch
 from fgw_jax.inputs import concrete
 
-#: rows from which an empty block is worth a look before anything is multiplied
+#: number of rows from which blocks are checked for being empty before they are multiplied
 LARGE = 128
 
 
 @dataclasses.dataclass(frozen=True)
 class Dense:
-    """Block-diagonal matrix of equal blocks ``[B, m, m]``, on the host or not.
+    """Block-diagonal matrix of blocks ``[B, m, m]`` of equal size, on the host or the device.
 
     Symmetric, or given with its ``transposed`` blocks.
     """
@@ -81,23 +81,23 @@ class Sparse:
 def _check_degrees(degree: Any) -> None:
     check(
         not concrete(degree) or bool((degree > 0).all()),
-        "inputs: edge weights of a node sum to -1 or less, and vGCN divides by the root of one "
-        "more; use weights >= 0, or another backbone",
+        "inputs: edge weights of a node sum to -1 or less, and vGCN needs the square root of one "
+        "plus the sum; use weights >= 0, or another backbone",
     )
 
 
 def mostly_empty(num_blocks: int, size: int) -> bool:
-    """Whether blocks are so large and few that most steps have no graph for them."""
+    """Whether blocks are so large and rare that most steps have no graph for them."""
     return num_blocks <= 2 and size >= LARGE
 
 
 @dataclasses.dataclass(frozen=True)
 class Nodes:
-    """Rows of some graphs.
+    """Graphs as rows.
 
     Attributes:
         features: ``[M, d]``; zero for virtual nodes and padding.
-        counts: ``[M]`` floats, how many nodes a row stands for; 0 for padding.
+        counts: ``[M]`` floats, number of nodes a row represents; 0 for padding.
         adjacency: operator on rows, virtual edges included.
         virtual: ``[G]`` rows of the virtual nodes, in the order of the graphs.
     """
@@ -122,9 +122,9 @@ class Prepared:
 
     Attributes:
         features: ``[B, m, d]``; zero for virtual nodes and padding.
-        counts: ``[B, m]`` floats, how many nodes a row stands for; 0 for padding.
-        blocks: ``[B, m, m]`` what rows are multiplied by.
-        transposed: the same, transposed; ``None`` where they are symmetric.
+        counts: ``[B, m]`` floats, number of nodes a row represents; 0 for padding.
+        blocks: ``[B, m, m]`` matrices that rows are multiplied by.
+        transposed: the transposed blocks; ``None`` if they are symmetric.
         virtual: ``[B, s]`` rows of the virtual nodes in their block; 0 for slots without a graph.
     """
 
@@ -145,7 +145,7 @@ class Prepared:
 
 
 def prepare(batch: Batch) -> Prepared:
-    """The graphs of a batch, joined to their virtual nodes; numpy in gives numpy out."""
+    """The graphs of a batch with their virtual nodes; numpy arrays for numpy arrays."""
     xp: Any = jnp if isinstance(batch.adjacency, jax.Array) else np
     features = xp.asarray(batch.features)
     real = xp.asarray(batch.mask).astype(features.dtype)
@@ -164,7 +164,7 @@ def prepare(batch: Batch) -> Prepared:
 
 
 def pack(blocks: Sequence[Sequence[Quotient]], size: int, slots: int) -> Prepared:
-    """Quotient graphs, up to ``slots`` in a block of ``size`` rows, each with its virtual node."""
+    """Pack quotient graphs, up to ``slots`` per block of ``size`` rows, with virtual nodes."""
     first = blocks[0][0].features
     shape, dtype = (len(blocks), size), first.dtype
     features = np.zeros((*shape, first.shape[1]), dtype)
@@ -188,7 +188,7 @@ def flatten(parts: Sequence[jax.Array]) -> jax.Array:
 
 
 def as_groups(inputs: Batch | Sequence[Batch]) -> tuple[Batch, ...]:
-    """One batch, or several of different padded sizes whose graphs follow one another."""
+    """A tuple of the batches, which may have different padded sizes."""
     groups = (inputs,) if isinstance(inputs, Batch) else tuple(inputs)
     for group in groups:
         if not isinstance(group, Batch):
@@ -201,11 +201,15 @@ def as_groups(inputs: Batch | Sequence[Batch]) -> tuple[Batch, ...]:
 
 
 def from_jraph(graph: jraph.GraphsTuple) -> Nodes:
-    """Rows of a GraphsTuple as ``Graph.to_jraph`` and ``jraph.batch`` make it.
+    """Rows of a GraphsTuple as ``Graph.to_jraph`` and ``jraph.batch`` construct it.
 
-    ``nodes``: features ``[N, d]``, or a dictionary with ``features`` and perhaps ``mask``; without
-    a mask every node is real. ``edges``: ``None``, weights, or a dictionary with ``weight``.
-    Virtual nodes are appended, one a graph, padding graphs included.
+    ``nodes``: features ``[N, d]``, or a dictionary with ``features`` and optionally ``mask``;
+    without a mask every node is real.
+    ``edges``: ``None``, weights, or a dictionary with ``weight``.
+    Virtual nodes are appended, one per graph, including padding graphs.
+
+    Raises:
+        InputError: if edges have more than one weight.
     """
     nodes = graph.nodes if isinstance(graph.nodes, dict) else {"features": graph.nodes}
     features = jnp.asarray(nodes["features"])
@@ -218,7 +222,7 @@ def from_jraph(graph: jraph.GraphsTuple) -> Nodes:
     weights = jnp.ones(len(senders), dtype) if edges is None else jnp.asarray(edges, dtype)
     check(
         weights.size == len(senders),
-        f"inputs: expected one number an edge, got edges of shape {weights.shape}; "
+        f"inputs: expected one number per edge, got edges of shape {weights.shape}; "
         "pass weights [m], a dictionary with 'weight', or None",
     )
     weights = weights.reshape(-1) * mask[senders] * mask[receivers]

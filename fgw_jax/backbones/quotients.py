@@ -1,13 +1,13 @@
-"""Nodes that no message-passing network can tell apart, as one row.
+"""Quotient graphs: nodes that no message-passing network can distinguish share one row.
 
-Colour refinement gives two nodes one colour if they have the same features and, round after round,
-neighbours of the same colours over edges of the same weights. After t rounds nodes of one colour
-have equal rows in the first t layers of any message-passing network (Morris et al., 2019; Xu et
-al., 2019), so that one row is enough for all of them: sums over neighbours count it as often as it
-stands there, and so do the moments of a batch norm. The row of any node of a class will do: all
-of them have the same edges to the classes of the round before, on which the layer before is
-constant. Logits and gradients are those of the whole graph. A molecule keeps five rows in six, an
-ego network of actors one in four.
+Color refinement gives two nodes the same color if they have the same features and, in every round,
+neighbors of the same colors over edges of the same weights. After t rounds nodes of one color have
+equal rows in the first t layers of any message-passing network (Morris et al., 2019; Xu et al.,
+2019), so one row represents all of them, with its multiplicity in sums over neighbors and in the
+moments of a batch norm. The row of any node of a class can be used: all of them have the same edges
+to the classes of the previous round, on which the previous layer is constant. Logits and gradients
+are those of the original graph. Molecules keep five of six rows, ego networks of actors one of
+four.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 
 from fgw_jax.graphs import Graph
 
-#: maps an adjacency ``[n, n]`` to what the layers multiply by
+#: maps an adjacency ``[n, n]`` to the operator of the layers
 Operator = Callable[[np.ndarray], np.ndarray]
 
 
@@ -28,9 +28,9 @@ class Quotient:
     """A graph of n nodes in k classes, and its virtual node.
 
     Attributes:
-        features: ``[k, d]`` of a node of each class.
-        counts: ``[k]`` nodes of each class.
-        operator: ``[1 + k, 1 + k]`` what rows are multiplied by, the virtual node first. Entry
+        features: ``[k, d]``, one row per class.
+        counts: ``[k]`` number of nodes per class.
+        operator: ``[1 + k, 1 + k]`` operator of the layers, virtual node first. Entry
             (a, b) is the sum over the nodes of class b of their entries in the row of one node of
             class a: not symmetric.
     """
@@ -41,15 +41,18 @@ class Quotient:
 
     @property
     def num_nodes(self) -> int:
-        """Rows it takes, the virtual node apart."""
+        """Number of rows, without the virtual node."""
         return len(self.counts)
 
 
 def quotients(graphs: Sequence[Graph], rounds: int, operator: Operator) -> list[Quotient]:
-    """Graphs of one width, their nodes in classes of ``rounds`` rounds of refinement.
+    """Quotients of graphs by color refinement.
 
-    ``operator`` is given each adjacency with the virtual node joined to all nodes. Where it looks
-    at degrees, a network of L layers asks for L + 1 rounds.
+    Args:
+        graphs: graphs with equally many features.
+        rounds: rounds of refinement. A network of L layers needs L, or L + 1 if ``operator`` uses
+            degrees.
+        operator: function of the adjacency, with the virtual node connected to all nodes.
 
     >>> star = Graph.from_edges([(0, 1), (0, 2), (0, 3)], 4)
     >>> quotients([star], rounds=1, operator=lambda adjacency: adjacency)[0].counts
@@ -60,14 +63,14 @@ def quotients(graphs: Sequence[Graph], rounds: int, operator: Operator) -> list[
     return [_quotient(graph, own, operator) for graph, own in zip(graphs, found, strict=True)]
 
 
-def _quotient(graph: Graph, colours: np.ndarray, operator: Operator) -> Quotient:
+def _quotient(graph: Graph, colors: np.ndarray, operator: Operator) -> Quotient:
     features, adjacency = np.asarray(graph.features), np.asarray(graph.adjacency)
     joined = np.pad(adjacency.astype(features.dtype), (1, 0), constant_values=1)
     joined[0, 0] = 0
     _, nodes, classes, counts = np.unique(
-        colours, return_index=True, return_inverse=True, return_counts=True
+        colors, return_index=True, return_inverse=True, return_counts=True
     )
-    # Columns class after class, the virtual node before them, then each class summed.
+    # Columns ordered by class after the virtual node, then summed per class.
     order = np.concatenate([[0], 1 + np.argsort(classes, kind="stable")])
     starts = np.concatenate([[0], 1 + np.cumsum(counts) - counts])
     rows = operator(joined)[np.concatenate([[0], 1 + nodes])]
@@ -79,14 +82,13 @@ def _quotient(graph: Graph, colours: np.ndarray, operator: Operator) -> Quotient
 
 
 def _refine(graphs: Sequence[Graph], rounds: int) -> list[np.ndarray]:
-    """Colours ``[n]`` of each graph: 64-bit hashes, comparable within a graph.
+    """Colors ``[n]`` of each graph: 64-bit hashes, comparable within a graph.
 
-    All graphs at once. Two different colours of a graph of a thousand nodes meet in one hash with
-    a probability below 1e-12.
+    Two different colors of a graph of a thousand nodes collide with a probability below 1e-12.
     """
     sizes = np.array([graph.num_nodes for graph in graphs])
     features = np.concatenate([np.asarray(graph.features) for graph in graphs])
-    colours = _hash_rows(features)
+    colors = _hash_rows(features)
     degrees, senders, weights = [], [], []
     for graph, offset in zip(graphs, np.cumsum(sizes) - sizes, strict=True):
         adjacency = np.asarray(graph.adjacency)
@@ -98,11 +100,11 @@ def _refine(graphs: Sequence[Graph], rounds: int) -> list[np.ndarray]:
     starts = ends - np.concatenate(degrees)
     sender, along = np.concatenate(senders), _hash_rows(np.concatenate(weights)[:, None])
     for _ in range(rounds):
-        # Sums of hashes wrap around, so that the order of neighbours does not matter.
-        told = _mix(_mix(colours[sender]) + along)
-        sums = np.pad(np.cumsum(told, dtype=np.uint64), (1, 0))
-        colours = _mix(colours) + sums[ends] - sums[starts]
-    return np.split(colours, np.cumsum(sizes)[:-1])
+        # Sums of hashes wrap around; the order of neighbors does not matter.
+        messages = _mix(_mix(colors[sender]) + along)
+        sums = np.pad(np.cumsum(messages, dtype=np.uint64), (1, 0))
+        colors = _mix(colors) + sums[ends] - sums[starts]
+    return np.split(colors, np.cumsum(sizes)[:-1])
 
 
 def _hash_rows(values: np.ndarray) -> np.ndarray:
@@ -113,7 +115,7 @@ def _hash_rows(values: np.ndarray) -> np.ndarray:
 
 
 def _mix(values: np.ndarray) -> np.ndarray:
-    """The finaliser of splitmix64 (Steele et al., 2014)."""
+    """The finalizer of splitmix64 (Steele et al., 2014)."""
     values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return values ^ (values >> np.uint64(31))

@@ -13,10 +13,10 @@ from fgw_jax.backbones.model import MessagePassing
 
 
 class GraphConvolution(nn.Module):
-    """``A X W + b`` with ``A`` the renormalised adjacency.
+    """``A X W + b`` with ``A`` the renormalized adjacency.
 
-    ``A`` meets the narrower of ``X`` and ``X W``. In the first layer that is ``X``: it is no
-    function of the weights, so that there the backward pass has no product with ``A`` at all.
+    ``A`` multiplies the narrower of ``X`` and ``X W``. In the first layer that is ``X``, which does
+    not depend on the weights, so that the backward pass there has no product with ``A``.
     """
 
     width: int
@@ -39,7 +39,7 @@ class GraphConvolution(nn.Module):
 class VGCN(MessagePassing):
     """X <- BatchNorm(ReLU(A X W)), A = D^(-1/2) (A + I) D^(-1/2) over real and virtual nodes.
 
-    The virtual node starts at zero and is joined to every real node by an edge of weight one.
+    The virtual node has zero features and an edge of weight one to every real node.
     """
 
     title: ClassVar[str] = "vGCN"
@@ -49,5 +49,5 @@ class VGCN(MessagePassing):
         return GraphConvolution(self.hidden)
 
     def operator(self, adjacency: nodes.Dense | nodes.Sparse) -> nodes.Dense | nodes.Sparse:
-        """The renormalised adjacency."""
+        """The renormalized adjacency."""
         return adjacency.renormalized()

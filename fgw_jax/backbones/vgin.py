@@ -16,9 +16,9 @@ from fgw_jax.backbones.model import MessagePassing
 class Isomorphism(nn.Module):
     """``MLP((1 + eps) x_v + sum_u A_uv x_u)`` with a two-layer ReLU MLP and learnable eps.
 
-    The first linear map commutes with the sum over neighbours. It goes first, and takes a pending
-    batch norm with it, unless the rows are features narrower than the layer: their sum is no
-    function of the weights, and has no backward pass.
+    The first linear map commutes with the sum over neighbors. It is applied first, fused with a
+    pending batch norm, unless the rows are features narrower than the layer: their sum does not
+    depend on the weights, and has no backward pass.
     """
 
     width: int
@@ -34,7 +34,7 @@ class Isomorphism(nn.Module):
         eps = self.param("eps", nn.initializers.zeros, (), real_dtype())
         bias = self.param("bias", nn.initializers.zeros, (self.width,), real_dtype())
         weigh = Linear(self.width, use_bias=False)
-        # One eps a column, so that its gradient is a sum over rows that vectorises.
+        # One eps per column, so that its gradient is a vectorized sum over rows.
         itself = 1 + jnp.broadcast_to(eps, (self.width,))
         if affine is None and rows.shape[-1] <= self.width:
             rows = weigh(adjacency.apply(rows) + itself[: rows.shape[-1]] * rows)

@@ -104,9 +104,7 @@ class Store:
         """
         key = record.get("key")
         if not isinstance(key, str) or not key:
-            raise InputError(
-                "record: needs a string under 'key'; see results.fingerprint"
-            )
+            raise InputError("record: needs a string under 'key'; see results.fingerprint")
         data = (_dumps({"format": FORMAT, **record}) + "\n").encode()
         with self._locked() as file:
             self._read(file)

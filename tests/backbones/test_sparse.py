@@ -60,5 +60,5 @@ def test_plain_arrays_of_nodes_and_edges_are_read(rng):
     np.testing.assert_allclose(apply(variables, plain), apply(variables, ours), atol=1e-6)
     unweighted = apply(variables, plain._replace(edges=None))
     assert np.abs(unweighted - apply(variables, ours)).max() > 1e-4
-    with pytest.raises(InputError, match="one number an edge"):
+    with pytest.raises(InputError, match="one number per edge"):
         model.apply(variables, plain._replace(edges=np.ones((3, 2))))

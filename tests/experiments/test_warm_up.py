@@ -27,4 +27,4 @@ def test_a_warm_cache_is_read(python, tiny_dir, tmp_path):
 def test_a_warm_up_needs_a_folder(python):
     result = python("-m", "experiments.warm_up", "--augment=vanilla")
     assert result.returncode == 2
-    assert "--compilation_cache: compiled programs are kept there; name a folder" in result.stderr
+    assert "--compilation_cache: missing; give the folder" in result.stderr

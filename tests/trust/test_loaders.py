@@ -1,4 +1,4 @@
-"""The loaders against spoilt and hostile files: loaded to a valid dataset, or refused by name.
+"""The loaders against corrupted and hostile files: loaded to a valid dataset, or refused by name.
 
 FGW_JAX_MUTATIONS sets the number of seeded mutations (300 unless told; 10,000 by hand).
 """
@@ -61,7 +61,7 @@ def test_the_same_seed_spoils_the_same_way(tmp_path):
             folder = tmp_path / copy / str(i)
             folder.mkdir(parents=True)
             rng = np.random.default_rng([0, i])
-            corrupted_files.spoil(SEEDS["TINY"], rng, folder, Path("/nowhere"))
+            corrupted_files.corrupt(SEEDS["TINY"], rng, folder, Path("/nowhere"))
         files = [p for p in sorted((tmp_path / copy).rglob("*.txt")) if p.is_file()]
         trees.append([(p.relative_to(tmp_path / copy), p.read_bytes()) for p in files])
     assert trees[0] == trees[1] and len(trees[0]) > 20
