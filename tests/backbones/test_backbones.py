@@ -44,6 +44,12 @@ def backbone(request):
     return build(request.param)
 
 
+def slow_for(*slow, names=NAMES):
+    """The fixture ``backbone``, where some of them compile long and show what another one does."""
+    rows = [pytest.param(n, marks=[pytest.mark.slow] if n in slow else []) for n in names]
+    return pytest.mark.parametrize("backbone", rows, indirect=True)
+
+
 def test_padding_changes_nothing(backbone, rng):
     graphs = random_graphs(rng)
     tight, wide = (backbone.logits(Batch.stack(graphs, size)) for size in (SIZE, 21))
@@ -78,7 +84,7 @@ def test_groups_of_several_sizes_equal_one_batch(backbone, rng):
     np.testing.assert_allclose(backbone.logits(groups), whole, **TOLERANCE)
 
 
-@pytest.mark.parametrize("backbone", ["vgcn", "vgin"], indirect=True)
+@slow_for("vgin", names=["vgcn", "vgin"])
 def test_blocks_for_large_graphs_count_where_they_hold_one(backbone, rng):
     small, large = random_graphs(rng), random_graphs(rng, sizes=(130,))
     groups = [Batch.stack(small, SIZE), Batch.stack(large, 130)]
@@ -122,6 +128,7 @@ def test_graphs_that_share_a_block_do_not_meet(backbone, rng):
     np.testing.assert_allclose(logits[1, 0], whole[3], **TOLERANCE)
 
 
+@slow_for("graphormer")
 def test_training_ignores_padding(backbone, rng):
     """Moments and gradients of a training step are those of the real nodes."""
     still = {"dropout": 0.0} | ({"attention_dropout": 0.0} if "graphormer" in backbone.name else {})
@@ -155,6 +162,7 @@ def test_encode_then_classify_is_the_model(backbone, rng):
     np.testing.assert_allclose(logits, backbone.logits(batch), **TOLERANCE)
 
 
+@slow_for("graphormer_gd")
 def test_dropout_is_drawn_from_the_key(backbone, rng):
     batch = Batch.stack(random_graphs(rng), SIZE)
 

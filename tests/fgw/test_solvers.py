@@ -199,6 +199,7 @@ def test_reaches_what_the_conditional_gradient_of_pot_reaches(name):
     assert ours.mean() <= 1.05 * np.mean(theirs)
 
 
+@pytest.mark.slow
 def test_strict_is_below_the_entropic_reference():
     rng = np.random.default_rng(6)
     first, second = (
