@@ -99,6 +99,23 @@ def test_a_process_alone_shares_with_nobody():
     distributed.wait("nobody")
 
 
+def test_what_goes_between_processes_comes_back_as_it_was():
+    """Arrays of any types and shapes, empty ones and empty items among them."""
+    items = [
+        (np.arange(6.0).reshape(2, 3), np.int32(4), np.zeros((0, 2), np.float32)),
+        (),
+        (np.array([True, False]), np.arange(3, dtype=np.float32), np.full((1, 1, 2), 2**40)),
+    ]
+    (data,) = distributed._all_bytes(distributed._pack(items))
+    back = distributed._unpack(data)
+    assert [len(item) for item in back] == [3, 0, 3]
+    for item, given in zip(back, items, strict=True):
+        for array, expected in zip(item, given, strict=True):
+            np.testing.assert_array_equal(array, expected)
+            assert array.dtype == np.asarray(expected).dtype
+    assert distributed._unpack(distributed._pack([])) == []
+
+
 def test_a_cache_and_sharing_exclude_each_other():
     with pytest.raises(InputError, match="cache: .* use fgw_jax.augment.parts"):
         FGWMixup(cache="folder", across_processes=True)
