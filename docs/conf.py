@@ -1,4 +1,4 @@
-"""The reference, built from the docstrings: ``python -m sphinx -W docs FOLDER``."""
+"""Configuration of the documentation: ``python -m sphinx -W docs FOLDER``."""
 
 import re
 import sys
@@ -20,12 +20,12 @@ autodoc_typehints = "none"
 autodoc_default_options = {"members": True, "undoc-members": False, "show-inheritance": False}
 napoleon_google_docstring = True
 napoleon_use_ivar = True
-# Fields are described once, in their class; the values of defaults say nothing more.
+# Fields are described in their class; defaults are shown as written.
 autodoc_preserve_defaults = True
 
 
 def escape_bars(app: Any, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
-    """Write ``|x - y|`` in docstrings as it is: we have no use for substitutions."""
+    """Escape ``|x - y|`` in docstrings, which uses no substitutions."""
     in_math = False
     for i, line in enumerate(lines):
         if line.strip().startswith(".. math::"):
