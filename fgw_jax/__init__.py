@@ -13,7 +13,7 @@ __version__ = "0.1.0"
 
 #: rooms reachable as ``fgw_jax.<room>``
 _ROOMS = (
-    "augment", "backbones", "datasets", "distributed", "errors", "large", "plot", "protocol",
+    "augment", "backbones", "datasets", "distributed", "errors", "interop", "large", "protocol",
     "structure", "training",
 )  # fmt: skip
 
@@ -33,6 +33,7 @@ _NAMES = {
     "mixup": "fgw_jax.midpoint",
     "mixups": "fgw_jax.midpoint",
     "pairwise": "fgw_jax.fgw",
+    "plot": "fgw_jax.interop",
 }
 
 __all__ = ["__version__", *_ROOMS, *_NAMES]
@@ -43,8 +44,8 @@ if TYPE_CHECKING:  # the same names, for type checkers and editors
     from fgw_jax import datasets as datasets
     from fgw_jax import distributed as distributed
     from fgw_jax import errors as errors
+    from fgw_jax import interop as interop
     from fgw_jax import large as large
-    from fgw_jax import plot as plot
     from fgw_jax import protocol as protocol
     from fgw_jax import structure as structure
     from fgw_jax import training as training
@@ -58,6 +59,7 @@ if TYPE_CHECKING:  # the same names, for type checkers and editors
     from fgw_jax.fgw.distances import pairwise as pairwise
     from fgw_jax.graphs import Batch as Batch
     from fgw_jax.graphs import Graph as Graph
+    from fgw_jax.interop import plot as plot
     from fgw_jax.midpoint.decode import decode as decode
     from fgw_jax.midpoint.mixups import mixup as mixup
     from fgw_jax.midpoint.mixups import mixups as mixups

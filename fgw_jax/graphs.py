@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, overload
 
 import jax
 import numpy as np
 from jax.typing import ArrayLike
 
-from fgw_jax import programs
 from fgw_jax import structure as structures
 from fgw_jax.errors import InputError, check
+from fgw_jax.fields import FIELDS, GraphArrays, counted, is_single, kinds
 from fgw_jax.inputs import (
     check_whole,
     concrete,
@@ -29,13 +29,10 @@ from fgw_jax.inputs import (
     without_diagonal,
 )
 
-_FIELDS = ("structure", "features", "weights", "adjacency", "mask")
 
-
-@programs.serializable
 @jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True, eq=False)
-class Graph:
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Graph(GraphArrays):
     """An undirected attributed graph with ``n`` nodes, padding included.
 
     Attributes:
@@ -48,13 +45,19 @@ class Graph:
     >>> g = Graph.from_adjacency([[0, 1], [1, 0]], [[1.0], [2.0]])
     >>> g.num_nodes, g.pad(4).num_nodes, g.pad(4).structure.shape
     (2, 2, (4, 4))
+    >>> g
+    Graph(2 nodes, 1 edge, 1 feature, float32)
     """
 
-    structure: Any
-    features: Any
-    weights: Any
-    adjacency: Any
-    mask: Any
+    def __repr__(self) -> str:
+        size = self.mask.shape[-1]
+        known = concrete(self.mask) and concrete(self.adjacency)
+        if not known or self.mask.ndim != 1:
+            return f"Graph({kinds(self)}, traced or stacked, mask {self.mask.shape})"
+        n = self.num_nodes
+        padded = f" padded to {size}" if size != n else ""
+        edges = np.count_nonzero(np.triu(np.asarray(self.adjacency)))
+        return f"Graph({counted(n, 'node')}{padded}, {counted(edges, 'edge')}, {kinds(self)})"
 
     @classmethod
     def from_adjacency(
@@ -146,53 +149,15 @@ class Graph:
         )
         return cls.from_adjacency(adjacency, features, **options)
 
-    @property
-    def num_nodes(self) -> Any:
-        """Number of real nodes: an int, or a traced scalar under jit."""
-        if isinstance(self.mask, jax.core.Tracer):
-            return self.mask.sum(-1)
-        if self.mask.ndim == 1:
-            return int(np.count_nonzero(self.mask))
-        return np.asarray(self.mask).sum(-1)
-
-    @property
-    def density(self) -> Any:
-        """Share of present edges (non-zero entries), 2|E| / (n (n - 1)); 0 for one node."""
-        xp = jax.numpy if isinstance(self.adjacency, jax.Array) else np
-        n = self.mask.sum(-1)
-        entries = (self.adjacency != 0).sum((-2, -1))
-        return xp.where(n > 1, entries / xp.maximum(n * (n - 1), 1), 0.0)
-
-    def pad(self, size: int) -> Graph:
-        """Append masked nodes of weight zero up to ``size`` nodes (of a batch: to every graph)."""
-        check_whole("size", size)
-        extra = size - self.mask.shape[-1]
-        check(
-            extra >= 0,
-            f"size: cannot pad a graph of {self.mask.shape[-1]} nodes to {size}; "
-            "pass at least its own size",
-        )
-        if extra == 0:
-            return self
-        adjacency = _pad(self.adjacency, extra, 2, 0)
-        shared = self.structure is self.adjacency
-        return type(self)(
-            adjacency if shared else _pad(self.structure, extra, 2, 0),
-            _pad(self.features, extra, 1, 1),
-            _pad(self.weights, extra, 1, 0),
-            adjacency,
-            _pad(self.mask, extra, 1, 0),
-        )
-
     def unpad(self) -> Graph:
         """Drop the masked nodes (on the host: the result's shape depends on the mask)."""
-        check(self.mask.ndim == 1, "unpad: this is a batch; use Batch.unstack()")
+        check(self.mask.ndim == 1, "unpad: the fields are stacked; unpad one graph at a time")
         keep = np.flatnonzero(np.asarray(self.mask))
         if len(keep) == self.mask.shape[-1]:
             return self
         both = np.ix_(keep, keep)
         structure, features, weights, adjacency, mask = (
-            np.asarray(getattr(self, name)) for name in _FIELDS
+            np.asarray(getattr(self, name)) for name in FIELDS
         )
         kept = adjacency[both]
         shared = structure is adjacency
@@ -202,53 +167,53 @@ class Graph:
 
     def to_networkx(self) -> Any:
         """A ``networkx.Graph`` of the real nodes; :meth:`from_networkx` gives every field back."""
-        from fgw_jax import conversions
+        from fgw_jax import interop
 
-        return conversions.to_networkx(self)
+        return interop.to_networkx(self)
 
     @classmethod
     def from_networkx(cls, graph: Any, **options: Any) -> Graph:
-        """Read a ``networkx.Graph``; see :func:`fgw_jax.conversions.from_networkx`."""
-        from fgw_jax import conversions
+        """Read a ``networkx.Graph``; see :func:`fgw_jax.interop.from_networkx`."""
+        from fgw_jax import interop
 
-        return conversions.from_networkx(graph, **options)
+        return interop.from_networkx(graph, **options)
 
     def to_jraph(self) -> Any:
         """A ``jraph.GraphsTuple`` of one graph; :meth:`from_jraph` gives every field back."""
-        from fgw_jax import conversions
+        from fgw_jax import interop
 
-        return conversions.to_jraph(self)
+        return interop.to_jraph(self)
 
     @classmethod
     def from_jraph(cls, graph: Any, **options: Any) -> Graph:
-        """Read a ``jraph.GraphsTuple`` of one graph; see :func:`fgw_jax.conversions.from_jraph`."""
-        from fgw_jax import conversions
+        """Read a ``jraph.GraphsTuple`` of one graph; see :func:`fgw_jax.interop.from_jraph`."""
+        from fgw_jax import interop
 
-        return conversions.from_jraph(graph, **options)
+        return interop.from_jraph(graph, **options)
 
     def to_pyg(self, label: ArrayLike | None = None) -> Any:
         """A ``torch_geometric.data.Data`` of the real nodes (needs torch and torch_geometric)."""
-        from fgw_jax import conversions
+        from fgw_jax import interop
 
-        return conversions.to_pyg(self, label)
+        return interop.to_pyg(self, label)
 
     @classmethod
     def from_pyg(cls, data: Any, **options: Any) -> Graph:
-        """Read a ``torch_geometric.data.Data``; see :func:`fgw_jax.conversions.from_pyg`."""
-        from fgw_jax import conversions
+        """Read a ``torch_geometric.data.Data``; see :func:`fgw_jax.interop.from_pyg`."""
+        from fgw_jax import interop
 
-        return conversions.from_pyg(data, **options)
+        return interop.from_pyg(data, **options)
 
     def to_dgl(self) -> Any:
         """A ``dgl.DGLGraph`` of the real nodes (needs torch and dgl)."""
-        from fgw_jax import conversions
+        from fgw_jax import interop
 
-        return conversions.to_dgl(self)
+        return interop.to_dgl(self)
 
 
 @jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True, eq=False)
-class Batch(Graph):
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Batch(GraphArrays):
     """Graphs padded to one size and stacked: the fields of :class:`Graph` with a leading axis.
 
     ``jax.vmap`` over a batch hands each lane to the mapped function as a single graph.
@@ -257,11 +222,31 @@ class Batch(Graph):
     >>> batch = Batch.stack([small, large])
     >>> len(batch), batch.structure.shape, batch[0].num_nodes
     (2, (2, 3, 3), 2)
+    >>> batch
+    Batch(2 graphs padded to 3 nodes, 1 feature, float32)
     """
+
+    def __repr__(self) -> str:
+        if np.ndim(self.mask) != 2:  # one lane of it, under vmap, or a batch of batches
+            return f"Batch({kinds(self)}, mask {self.mask.shape})"
+        count, size = self.mask.shape
+        return f"Batch({counted(count, 'graph')} padded to {counted(size, 'node')}, {kinds(self)})"
 
     @classmethod
     def stack(cls, graphs: Sequence[Graph], size: int | None = None) -> Batch:
-        """Stack graphs of one feature width, padded to ``size`` (the largest by default)."""
+        """Stack graphs of one feature width.
+
+        Args:
+            graphs: the graphs, at least one.
+            size: number of nodes to pad all of them to; the largest by default.
+
+        Returns:
+            The batch, in the order of ``graphs``.
+
+        Raises:
+            InputError: for an empty list, entries that are no single graphs, different feature
+                widths, or a ``size`` below the largest graph.
+        """
         check_list("graphs", graphs)
         largest = max(g.mask.shape[-1] for g in graphs)
         n = largest if size is None else size
@@ -273,8 +258,8 @@ class Batch(Graph):
         )
         if any(not concrete(leaf) for leaf in jax.tree.leaves(list(graphs))):
             padded = [g.pad(n) for g in graphs]
-            return cls(*(jax.numpy.stack([getattr(g, f) for g in padded]) for f in _FIELDS))
-        fields = {f: _stack_field([getattr(g, f) for g in graphs], f, n) for f in _FIELDS[1:]}
+            return cls(*(jax.numpy.stack([getattr(g, f) for g in padded]) for f in FIELDS))
+        fields = {f: _stack_field([getattr(g, f) for g in graphs], f, n) for f in FIELDS[1:]}
         structure = fields["adjacency"]
         if any(g.structure is not g.adjacency for g in graphs):
             structure = _stack_field([g.structure for g in graphs], "structure", n)
@@ -284,10 +269,16 @@ class Batch(Graph):
         """Number of graphs, padding graphs (no real node) included."""
         return self.mask.shape[0]
 
-    def __getitem__(self, index: Any) -> Graph:
+    @overload
+    def __getitem__(self, index: int) -> Graph: ...
+
+    @overload
+    def __getitem__(self, index: slice | Sequence[int] | np.ndarray) -> Batch: ...
+
+    def __getitem__(self, index: Any) -> Graph | Batch:
         """Graph ``index``, still padded; a :class:`Batch` for a slice or an array of positions."""
         kind = Batch if isinstance(index, slice) or np.ndim(index) else Graph
-        return kind(*(getattr(self, name)[index] for name in _FIELDS))
+        return kind(*(getattr(self, name)[index] for name in FIELDS))
 
     def __iter__(self) -> Iterator[Graph]:
         """Iterate over the padded graphs."""
@@ -302,7 +293,7 @@ def check_list(name: str, graphs: Sequence[Graph]) -> None:
     """Refuse an empty list, things that are not graphs, and mixed feature widths."""
     check(len(graphs) > 0, f"{name}: the list is empty; pass at least one graph")
     for i, g in enumerate(graphs):
-        if not isinstance(g, Graph) or np.ndim(g.mask) != 1:
+        if not is_single(g):
             raise InputError(
                 f"{name}: item {i} is a {type(g).__name__}, not a single Graph; "
                 "build it with Graph.from_adjacency, or unstack the Batch"
@@ -313,20 +304,6 @@ def check_list(name: str, graphs: Sequence[Graph]) -> None:
         f"{name}: feature widths differ ({sorted(widths)}); "
         "give every graph the same number of features",
     )
-
-
-def _pad(x: Any, extra: int, count: int, trailing: int) -> Any:
-    """Append zeros to the last ``count`` axes before the ``trailing`` ones."""
-    leading = x.ndim - count - trailing
-    widths = [(0, 0)] * leading + [(0, extra)] * count + [(0, 0)] * trailing
-    if not isinstance(x, np.ndarray):
-        return jax.numpy.pad(x, widths)
-    # np.pad spends 20 us before it moves a number
-    out = np.zeros(
-        [size + after for size, (_, after) in zip(x.shape, widths, strict=True)], x.dtype
-    )
-    out[tuple(slice(size) for size in x.shape)] = x
-    return out
 
 
 def _stack_field(values: list[Any], name: str, n: int) -> np.ndarray:

@@ -22,6 +22,7 @@ import jax
 
 from fgw_jax import storage
 from fgw_jax.errors import DataError, check
+from fgw_jax.graphs import Graph
 
 Type = TypeVar("Type", bound=type)
 
@@ -178,3 +179,7 @@ def code_fingerprint() -> str:
         digest.update(path.relative_to(root).as_posix().encode() + b"\0")
         digest.update(hashlib.sha256(path.read_bytes()).digest())
     return digest.hexdigest()
+
+
+# Registered here, not where it is defined: graphs need neither files nor jax.export.
+serializable(Graph)

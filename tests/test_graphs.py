@@ -1,9 +1,11 @@
 """Graph and Batch: what goes in, what is refused, padding, stacking, and use under jit.
 
-Covers fgw_jax.errors, fgw_jax.inputs.
+Covers fgw_jax.errors, fgw_jax.fields, fgw_jax.inputs.
 """
 
 import dataclasses
+import subprocess
+import sys
 
 import jax
 import jax.numpy as jnp
@@ -231,8 +233,32 @@ def test_lists_are_checked(rng):
         check_list("others", [Batch.stack([graph])])
     with pytest.raises(InputError, match="size: the largest graph has 3 nodes"):
         Batch.stack([graph], size=2)
-    with pytest.raises(InputError, match="unstack"):
-        Batch.stack([graph]).unpad()
+    # Methods of one graph are not there to fail on many.
+    assert not issubclass(Batch, Graph) and not hasattr(Batch, "to_networkx")
+
+
+def test_a_line_says_what_it_is(rng):
+    graph = random_graph(rng, 3)
+    assert repr(graph.pad(5)).startswith("Graph(3 nodes padded to 5, ")
+    assert repr(Batch.stack([graph])) == "Batch(1 graph padded to 3 nodes, 3 features, float32)"
+    seen = []
+    jax.vmap(lambda g: (seen.append(repr(g)), g.weights)[1])(Batch.stack([graph]))
+    jax.jit(lambda g: (seen.append(repr(g)), g.weights)[1])(graph)
+    assert all("\n" not in line and len(line) < 100 for line in [*seen, repr(graph)])
+    assert len(seen) == 2
+
+
+def test_graphs_need_neither_disk_nor_locks_nor_learning():
+    """As on a platform without ``fcntl``, in a fresh process."""
+    code = (
+        "import sys; sys.modules['fcntl'] = None; import fgw_jax; "
+        "g = fgw_jax.Graph.from_edges([(0, 1)], 2); fgw_jax.Batch.stack([g]).unstack(); "
+        "unwanted = ('flax', 'optax', 'jraph', 'ott', 'sklearn', 'networkx', 'matplotlib', "
+        "'fgw_jax.storage', 'fgw_jax.programs'); "
+        "print([name for name in unwanted if name in sys.modules])"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == "[]"
 
 
 def test_graphs_pass_through_jit_vmap_and_grad(rng):

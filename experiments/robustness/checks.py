@@ -95,7 +95,7 @@ def solve(name: str, *arguments: Any) -> Output:
 
 
 @devices.compiled
-def lower_bounds(batch1: Batch, batch2: Batch, alpha: Any) -> jax.Array:
+def lower_bounds(batch1: Any, batch2: Any, alpha: Any) -> jax.Array:
     """Lower bounds ``[B]`` of the pairs."""
     return jax.vmap(lower_bound)(batch1, batch2, alpha)
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from fgw_jax.errors import InputError, check
 from fgw_jax.fgw.problem import check_feature_cost
-from fgw_jax.graphs import Graph
+from fgw_jax.graphs import is_single
 from fgw_jax.inputs import concrete
 
 #: Fields of solvers that count something, and the least they may be.
@@ -42,7 +42,7 @@ _NAMES = {"method": ("cg", "mirror"), "plan": ("mean", "last"), "round": (True, 
 def check_graphs(graph1: Any, graph2: Any, feature_cost: Any) -> None:
     """Refuse what is not a graph, and graphs whose features cannot be compared."""
     for name, graph in (("graph1", graph1), ("graph2", graph2)):
-        if not isinstance(graph, Graph) or graph.mask.ndim != 1:
+        if not is_single(graph):
             kind = type(graph).__name__
             raise InputError(
                 f"{name}: expected a single Graph, got {kind}; build one with "

@@ -16,7 +16,7 @@ from fgw_jax import streaming
 from fgw_jax.errors import InputError, check
 from fgw_jax.fgw import Strict, distances, from_graphs
 from fgw_jax.fgw.checks import check_problem, check_solver
-from fgw_jax.graphs import Graph, check_list
+from fgw_jax.graphs import Graph, check_list, is_single
 from fgw_jax.inputs import check_key, check_whole, concrete
 from fgw_jax.midpoint import barycenter, lanes, sizes
 from fgw_jax.midpoint.barycenter import Midpoint
@@ -277,7 +277,7 @@ def _sizes(size: Any, n1: np.ndarray, n2: np.ndarray, lams: np.ndarray) -> np.nd
 def _check(graph1, graph2, lam, alpha, solver, start, key) -> None:
     check_solver(solver)
     for name, graph in (("graph1", graph1), ("graph2", graph2)):
-        if not isinstance(graph, Graph):
+        if not is_single(graph):
             raise InputError(
                 f"{name}: expected a Graph, got {type(graph).__name__}; "
                 "build one with Graph.from_adjacency"

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fgw_jax import Batch, Graph, backbones, conversions
+from fgw_jax import Batch, Graph, backbones, interop
 from fgw_jax.errors import InputError
 from tests.helpers import permuted, random_graph
 
@@ -208,7 +208,7 @@ def test_wrong_use_is_told(rng):
         with pytest.raises(InputError, match=f"{argument}: 1.5 is not a dropout rate"):
             backbones.make("graphormer", 2, **{argument: 1.5})
     repelled = Graph.from_adjacency([[0, -3], [-3, 0]], np.ones((2, 1)))
-    for inputs in (Batch.stack([repelled]), conversions.to_jraph(repelled)):
+    for inputs in (Batch.stack([repelled]), interop.to_jraph(repelled)):
         with pytest.raises(InputError, match="edge weights of a node sum to -1 or less"):
             backbones.make("vgcn", 2).init(jax.random.key(0), inputs)
     negative = Graph.from_adjacency([[0, -1], [-1, 0]], np.ones((2, 1)))

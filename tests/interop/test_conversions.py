@@ -1,4 +1,8 @@
-"""Round trips through networkx, jraph and PyG, and foreign graphs read in."""
+"""Round trips through networkx, jraph and PyG, and foreign graphs read in.
+
+Covers fgw_jax.interop.common, fgw_jax.interop.dgl, fgw_jax.interop.jraph,
+fgw_jax.interop.networkx, fgw_jax.interop.pyg.
+"""
 
 import dataclasses
 import importlib.util
@@ -10,6 +14,7 @@ import networkx
 import numpy as np
 import pytest
 
+from fgw_jax import interop
 from fgw_jax.errors import InputError
 from fgw_jax.graphs import Batch, Graph
 
@@ -76,9 +81,9 @@ def test_graphs_of_device_arrays_and_batches():
     assert_equal(Graph.from_networkx(on_device.to_networkx()), graph)
     assert_equal(Graph.from_jraph(on_device.to_jraph()), graph)
     with pytest.raises(InputError, match="unstack"):
-        Batch.stack([graph]).to_networkx()
+        interop.to_networkx(Batch.stack([graph]))
     with pytest.raises(InputError, match="unstack"):
-        Batch.stack([graph]).to_jraph()
+        interop.to_jraph(Batch.stack([graph]))
 
 
 def test_networkx_sees_the_graph_we_mean():
