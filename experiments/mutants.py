@@ -2,16 +2,18 @@
 
     python -m experiments.mutants
 
-Draws changes of fgw_jax/fgw and fgw_jax/midpoint at random, applies each to a copy of the package
-in a temporary folder, runs the tests of the changed module there, and reports whether one failed
-(killed) or all passed (survived). Every mutant adds a line to --out/mutants.jsonl; mutants found
-there are not run again. --list prints the sample without running it.
+Draws changes of fgw_jax/fgw, midpoint and augment at random, applies each to a copy of the package
+in a temporary folder, runs the default tests of the changed package there, and reports whether one
+failed (killed) or all passed (survived). Every mutant adds a line to --out/mutants.jsonl; mutants
+found there are not run again. --list prints the sample without running it.
 """
 
 from __future__ import annotations
 
+import ast
 import os
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -28,33 +30,7 @@ from fgw_jax.errors import DataError
 from fgw_jax.protocol import results
 
 ROOT = Path(__file__).resolve().parents[1]
-ROOMS = ("fgw_jax/fgw", "fgw_jax/midpoint")
-#: A fast choice of tests of a whole room, after those of the module itself.
-ROOM_TESTS = {
-    "fgw": [
-        "tests/fgw/test_solvers.py::test_value_is_that_of_the_returned_plan",
-        "tests/fgw/test_solvers.py::test_padding_and_neighbours_change_nothing",
-        "tests/fgw/test_solvers.py::test_odd_inputs_have_the_right_value_and_a_truthful_status",
-    ],
-    "midpoint": [
-        "tests/midpoint/test_mixups.py::test_objective_is_that_of_feasible_plans_and_above_the_bound",
-        "tests/midpoint/test_mixups.py::test_goes_under_jit_on_padded_graphs",
-        "tests/midpoint/test_mixups.py::test_bad_arguments_are_named",
-    ],
-}
-#: Modules whose first tests have another name than theirs.
-OWN_TESTS = {
-    "certificates": ["tests/fgw/test_bounds.py"],
-    "distances": ["tests/fgw/test_iteration.py", "fgw_jax/fgw/distances.py"],
-    "reference": ["tests/fgw/test_peer.py"],
-    "strict": ["tests/fgw/test_conditional_gradient.py"],
-    "objective": ["tests/midpoint/test_descent.py", "tests/midpoint/test_several.py"],
-    "barycenter": ["tests/midpoint/test_barycenter.py", "tests/midpoint/test_several.py"],
-    "starts": ["tests/fgw/test_starts.py", "tests/midpoint/test_descent.py"],
-    "sizes": ["fgw_jax/midpoint/sizes.py"],
-}
-#: Comparisons with other solvers and the paper's loop take as long as all other tests.
-LEFT_OUT = "not reference and not pot and not permuted and not random"
+ROOMS = ("fgw_jax/fgw", "fgw_jax/midpoint", "fgw_jax/augment")
 
 
 def sample(count: int, seed: int) -> list[Mutant]:
@@ -69,11 +45,26 @@ def sample(count: int, seed: int) -> list[Mutant]:
 
 
 def tests_of(file: str) -> list[str]:
-    """Test files of a module: its own first, then those of its package."""
+    """Default tests of a module's package, those of the module itself first.
+
+    These are the test file of its name, files whose docstring says that they cover it, and its own
+    examples.
+    """
     path = Path(file)
-    own = OWN_TESTS.get(path.stem, [f"tests/{path.parent.name}/test_{path.stem}.py"])
-    chosen = [test for test in own if (ROOT / test).is_file()]
-    return chosen + [t for t in ROOM_TESTS[path.parent.name] if t not in chosen]
+    module = ".".join(path.with_suffix("").parts)
+    folder = ROOT / "tests" / path.parent.name
+    package = sorted(folder.glob("test_*.py"))
+    covering = [test for test in package if module in _covered(test)]
+    first = [test for test in package if test.stem == f"test_{path.stem}"] + covering
+    ordered = [test.relative_to(ROOT).as_posix() for test in (*first, *package)]
+    return list(dict.fromkeys([*ordered[: len(first)], file, *ordered]))
+
+
+def _covered(test: Path) -> set[str]:
+    """Modules that the docstring of a test file names after the word "Covers"."""
+    text = ast.get_docstring(ast.parse(test.read_text())) or ""
+    found = re.search(r"^Covers (fgw_jax\.[\w.]+\w,?\s*)+", text, re.MULTILINE)
+    return set(re.findall(r"fgw_jax[\w.]*\w", found[0])) if found else set()
 
 
 def survives(mutant: Mutant | None, tests: list[str], timeout: float, cache: str | None) -> bool:
@@ -87,16 +78,17 @@ def survives(mutant: Mutant | None, tests: list[str], timeout: float, cache: str
         if mutant is not None:
             path = Path(folder) / mutant.file
             path.write_text(code_changes.apply(path.read_text(), mutant.number))
-        environment = {**os.environ, "PYTHONPATH": folder}
-        if cache is not None:
-            environment |= {
-                "JAX_COMPILATION_CACHE_DIR": cache,
-                "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.2",
-            }
+        # The folder of the checkout, unless one is given: the copy is gone after a mutant.
+        cache = (
+            cache or os.environ.get("JAX_COMPILATION_CACHE_DIR") or str(ROOT / ".cache/programs")
+        )
+        environment = {
+            **os.environ, "PYTHONPATH": folder, "JAX_COMPILATION_CACHE_DIR": cache,
+        }  # fmt: skip
         command = [sys.executable, "-m", "pytest", "-x", "-q", "-n", "0", "-p", "no:cacheprovider"]
         try:
             done = subprocess.run(  # noqa: S603 - our own tests
-                [*command, "-k", LEFT_OUT, *tests],
+                [*command, *tests],
                 cwd=folder,
                 env=environment,
                 capture_output=True,
@@ -110,7 +102,7 @@ def survives(mutant: Mutant | None, tests: list[str], timeout: float, cache: str
 def _key(mutant: Mutant) -> str:
     """The change of a record, the module it changes, and the tests of that module."""
     names = (mutant.file, *tests_of(mutant.file))
-    texts = [(ROOT / name.split("::")[0]).read_text() for name in names]
+    texts = [(ROOT / name).read_text() for name in names]
     return results.fingerprint([mutant.file, mutant.number, mutant.change, *texts])
 
 
@@ -154,7 +146,7 @@ def own_flags(values: absl_flags.FlagValues) -> None:
     """Flags of this binary."""
     absl_flags.DEFINE_integer("count", 60, "Mutants to draw.", 1, flag_values=values)
     absl_flags.DEFINE_float(
-        "timeout", 600.0, "Seconds until a mutant counts as killed.", 1.0, flag_values=values
+        "timeout", 1800.0, "Seconds until a mutant counts as killed.", 1.0, flag_values=values
     )
     absl_flags.DEFINE_bool(
         "baseline",

@@ -1,4 +1,7 @@
-"""Conditional gradient: descent, stationarity, and values beside POT's."""
+"""Conditional gradient: descent, stationarity, and values beside POT's.
+
+Covers fgw_jax.fgw.strict.
+"""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,7 @@
-"""The entropic peer: what ott-jax is asked to solve is our problem."""
+"""The entropic peer: what ott-jax is asked to solve is our problem.
+
+Covers fgw_jax.fgw.reference.
+"""
 
 import numpy as np
 import ot
