@@ -13,10 +13,11 @@ import numpy as np
 
 from fgw_jax.backbones import nodes
 from fgw_jax.backbones.distances import Distances, distances, unfold
-from fgw_jax.backbones.layers import Linear, real_dtype
+from fgw_jax.backbones.layers import Linear
 from fgw_jax.backbones.model import Backbone
 from fgw_jax.errors import check
 from fgw_jax.graphs import Batch
+from fgw_jax.inputs import float_dtype
 
 
 class Attention(nn.Module):
@@ -78,7 +79,7 @@ class TableEncoder(nn.Module):
     def __call__(self, found: Distances) -> jax.Array:
         """Bias ``[B, T, heads]`` of all pairs."""
         shape = (self.entries, self.heads)
-        table = self.param("table", nn.initializers.normal(1.0), shape, real_dtype())
+        table = self.param("table", nn.initializers.normal(1.0), shape, float_dtype())
         return lookup(table, found.hops)
 
 
@@ -99,7 +100,7 @@ class Block(nn.Module):
         self, rows: jax.Array, keys: Sequence[jax.Array], distances: Sequence[Distances]
     ) -> tuple[jax.Array, None]:
         """New rows ``[M, h]``, as a step of a scan over layers."""
-        dtype: Any = real_dtype()
+        dtype: Any = float_dtype()
         encoder = self.encoder(name="encoder")
         encodings = []
         for real, found in zip(keys, distances, strict=True):

@@ -13,8 +13,9 @@ import jax.numpy as jnp
 
 from fgw_jax.backbones.distances import Distances, distances
 from fgw_jax.backbones.graphormer import Graphormer, lookup
-from fgw_jax.backbones.layers import Linear, real_dtype
+from fgw_jax.backbones.layers import Linear
 from fgw_jax.graphs import Batch
+from fgw_jax.inputs import float_dtype
 
 #: range of resistances over which the centers of the Gaussian kernels are initialized
 _FARTHEST = 12.0
@@ -35,7 +36,7 @@ class PairEncoder(nn.Module):
     @nn.compact
     def __call__(self, found: Distances) -> jax.Array:
         """Values ``[B, T, 2 heads]``: bias first."""
-        dtype, k = real_dtype(), self.kernels
+        dtype, k = float_dtype(), self.kernels
         table = self.param("table", nn.initializers.normal(1.0), (self.entries, k), dtype)
         spacing = _FARTHEST / max(k - 1, 1)
         centres = self.param("centres", lambda _: spacing * jnp.arange(k, dtype=dtype))

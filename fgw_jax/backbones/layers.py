@@ -10,7 +10,8 @@ from typing import Any
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
-import numpy as np
+
+from fgw_jax.inputs import float_dtype
 
 #: number of rows per piece in the weight gradient
 _CHUNK = 128
@@ -52,11 +53,6 @@ def _num_pieces(rows: int) -> int:
     return min(divisors, key=lambda pieces: abs(math.log(rows / pieces / _CHUNK)), default=1)
 
 
-def real_dtype() -> np.dtype:
-    """float32, or float64 if the user has enabled x64."""
-    return np.dtype(jax.dtypes.canonicalize_dtype(np.float64))
-
-
 class Linear(nn.Module):
     """``x W + b``, where ``x = scale * rows + shift`` may be the affine map of :class:`BatchNorm`.
 
@@ -72,10 +68,10 @@ class Linear(nn.Module):
     ) -> jax.Array:
         """Rows ``[M, width]``."""
         shape = (rows.shape[-1], self.width)
-        weight = self.param("weight", nn.initializers.lecun_normal(), shape, real_dtype())
+        weight = self.param("weight", nn.initializers.lecun_normal(), shape, float_dtype())
         bias = None
         if self.use_bias:
-            bias = self.param("bias", nn.initializers.zeros, (self.width,), real_dtype())
+            bias = self.param("bias", nn.initializers.zeros, (self.width,), float_dtype())
         if affine is not None:
             scale, shift = affine
             bias = shift @ weight if bias is None else bias + shift @ weight
@@ -99,7 +95,7 @@ class BatchNorm(nn.Module):
         self, rows: Sequence[jax.Array], counts: Sequence[jax.Array], train: bool
     ) -> tuple[jax.Array, jax.Array]:
         """``(scale, shift)``, each ``[h]``, of groups of rows ``[M, h]`` with counts ``[M]``."""
-        width, dtype = rows[0].shape[-1], real_dtype()
+        width, dtype = rows[0].shape[-1], float_dtype()
         gain = self.param("scale", nn.initializers.ones, (width,), dtype)
         bias = self.param("bias", nn.initializers.zeros, (width,), dtype)
         mean_ = self.variable("batch_stats", "mean", jnp.zeros, (width,), dtype)
@@ -128,7 +124,7 @@ class Head(nn.Module):
     @nn.compact
     def __call__(self, representations: jax.Array, train: bool) -> jax.Array:
         """Logits ``[B, C]`` of representations ``[B, h]``."""
-        dtype: Any = real_dtype()
+        dtype: Any = float_dtype()
         x = nn.Dropout(self.dropout)(representations, deterministic=not train)
         x = jax.nn.relu(nn.Dense(self.hidden, param_dtype=dtype)(x))
         x = nn.Dropout(self.dropout)(x, deterministic=not train)

@@ -8,8 +8,9 @@ import flax.linen as nn
 import jax
 
 from fgw_jax.backbones import nodes
-from fgw_jax.backbones.layers import Linear, real_dtype
+from fgw_jax.backbones.layers import Linear
 from fgw_jax.backbones.model import MessagePassing
+from fgw_jax.inputs import float_dtype
 
 
 class GraphConvolution(nn.Module):
@@ -29,7 +30,7 @@ class GraphConvolution(nn.Module):
         adjacency: nodes.Dense | nodes.Sparse,
     ) -> jax.Array:
         """New rows ``[M, width]``."""
-        bias = self.param("bias", nn.initializers.zeros, (self.width,), real_dtype())
+        bias = self.param("bias", nn.initializers.zeros, (self.width,), float_dtype())
         weigh = Linear(self.width, use_bias=False)
         if affine is None and rows.shape[-1] <= self.width:
             return weigh(adjacency.apply(rows)) + bias

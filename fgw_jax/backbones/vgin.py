@@ -9,8 +9,9 @@ import jax
 import jax.numpy as jnp
 
 from fgw_jax.backbones import nodes
-from fgw_jax.backbones.layers import Linear, real_dtype
+from fgw_jax.backbones.layers import Linear
 from fgw_jax.backbones.model import MessagePassing
+from fgw_jax.inputs import float_dtype
 
 
 class Isomorphism(nn.Module):
@@ -31,8 +32,8 @@ class Isomorphism(nn.Module):
         adjacency: nodes.Dense | nodes.Sparse,
     ) -> jax.Array:
         """New rows ``[M, width]``."""
-        eps = self.param("eps", nn.initializers.zeros, (), real_dtype())
-        bias = self.param("bias", nn.initializers.zeros, (self.width,), real_dtype())
+        eps = self.param("eps", nn.initializers.zeros, (), float_dtype())
+        bias = self.param("bias", nn.initializers.zeros, (self.width,), float_dtype())
         weigh = Linear(self.width, use_bias=False)
         # One eps per column, so that its gradient is a vectorized sum over rows.
         itself = 1 + jnp.broadcast_to(eps, (self.width,))
