@@ -1,6 +1,6 @@
 """Kills, crowds, full disks and folders one may not write to: nothing lost, nothing torn, told.
 
-FGW_JAX_KILLS sets the number of kills in all (12 unless told; 50 by hand). A full disk is a file
+FGW_JAX_KILLS sets the number of kills of the slow tests (12 by default). A full disk is a file
 size limit of the process (EFBIG), and a tmpfs of one megabyte (ENOSPC) where one may be mounted.
 
 Covers fgw_jax.storage.

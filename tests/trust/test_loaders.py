@@ -1,6 +1,6 @@
 """The loaders against corrupted and hostile files: loaded to a valid dataset, or refused by name.
 
-FGW_JAX_MUTATIONS sets the number of seeded mutations (300 unless told; 10,000 by hand).
+FGW_JAX_MUTATIONS sets the number of seeded mutations of the slow test (300 by default).
 """
 
 import os

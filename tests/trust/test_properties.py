@@ -2,7 +2,7 @@
 
 An example is a seed and a kind of features: the batch of 32 cases follows from them, and so does a
 failure, whose message names both. ``FGW_JAX_CASES=600`` tries that many cases of every check; the
-default is a few batches of the checks whose programs compile fast enough for every commit.
+slow tests try a few batches of the checks whose programs compile fastest by default.
 """
 
 import os
