@@ -227,7 +227,7 @@ def test_a_name_is_not_a_path(tmp_path, name):
     assert issubclass(InputError, FgwJaxError)
 
 
-def test_spoilt_copies_of_real_datasets(datasets_dir):
+def test_corrupted_copies_of_real_datasets(datasets_dir):
     for name in fuzz.REAL:
         seed = fuzz.seeds(datasets_dir)[name]
         assert len(seed.files) > 5
