@@ -23,7 +23,7 @@ import numpy as np
 from absl import flags as absl_flags
 
 from experiments import flags, paper
-from fgw_jax import Dataset, Relaxed, Strict, augment, backbones, datasets, programs
+from fgw_jax import Dataset, Relaxed, Strict, augment, backbones, datasets, fingerprints
 from fgw_jax.datasets import splits
 from fgw_jax.errors import check
 from fgw_jax.fgw.distances import distances
@@ -279,7 +279,7 @@ def _write(
             "key": results.fingerprint(settings),
             **settings,
             "figures": figures,
-            "code": programs.code_fingerprint(),
+            "code": fingerprints.code_fingerprint(),
             "versions": results.versions(),
         }
     )

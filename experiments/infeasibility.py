@@ -18,7 +18,7 @@ import numpy as np
 from absl import flags as absl_flags
 
 from experiments import flags, paper
-from fgw_jax import Graph, Relaxed, Strict, datasets, programs
+from fgw_jax import Graph, Relaxed, Strict, datasets, fingerprints
 from fgw_jax.errors import InputError, check
 from fgw_jax.fgw.distances import distances
 from fgw_jax.protocol import results
@@ -149,7 +149,7 @@ def main(values: absl_flags.FlagValues) -> None:
                 **settings,
                 "scores": scores,
                 "milliseconds": 1e3 * solved.seconds / len(left),
-                "code": programs.code_fingerprint(),
+                "code": fingerprints.code_fingerprint(),
                 "versions": results.versions(),
             }
         )

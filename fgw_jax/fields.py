@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Self
+from typing import Any, ClassVar, Self, TypeVar
 
 import jax
 import numpy as np
@@ -28,6 +28,10 @@ class GraphArrays:
     weights: Any
     adjacency: Any
     mask: Any
+
+    #: names of structure and measure where a constructor was given them. Not a field: what is
+    #: traced, replaced or stacked has forgotten them, so that they never describe other arrays.
+    names: ClassVar[tuple[str | None, str | None]] = (None, None)
 
     @property
     def num_nodes(self) -> Any:
@@ -69,13 +73,23 @@ class GraphArrays:
             return self
         adjacency = _pad(self.adjacency, extra, 2, 0)
         shared = self.structure is self.adjacency
-        return type(self)(
+        padded = type(self)(
             adjacency if shared else _pad(self.structure, extra, 2, 0),
             _pad(self.features, extra, 1, 1),
             _pad(self.weights, extra, 1, 0),
             adjacency,
             _pad(self.mask, extra, 1, 0),
         )
+        return with_names(padded, self.names)
+
+
+Arrays = TypeVar("Arrays", bound=GraphArrays)
+
+
+def with_names(graph: Arrays, names: tuple[str | None, str | None]) -> Arrays:
+    """A graph just made, carrying the names of its structure and measure from now on."""
+    object.__setattr__(graph, "names", names)
+    return graph
 
 
 def is_single(graph: Any) -> bool:

@@ -17,7 +17,7 @@ from jax.typing import ArrayLike
 
 from fgw_jax import structure as structures
 from fgw_jax.errors import InputError, check
-from fgw_jax.fields import FIELDS, GraphArrays, counted, is_single, kinds
+from fgw_jax.fields import FIELDS, GraphArrays, counted, is_single, kinds, with_names
 from fgw_jax.inputs import (
     check_whole,
     concrete,
@@ -112,7 +112,11 @@ class Graph(GraphArrays):
             weights = structures.measure(measure, adjacency, mask)
         else:
             weights = node_weights(measure, n)
-        return cls(matrix, features, weights, adjacency, mask)
+        names = (
+            structure if isinstance(structure, str) else None,
+            measure if isinstance(measure, str) else None,
+        )
+        return with_names(cls(matrix, features, weights, adjacency, mask), names)
 
     @classmethod
     def from_edges(
@@ -161,9 +165,10 @@ class Graph(GraphArrays):
         )
         kept = adjacency[both]
         shared = structure is adjacency
-        return Graph(
+        graph = Graph(
             kept if shared else structure[both], features[keep], weights[keep], kept, mask[keep]
         )
+        return with_names(graph, self.names)
 
     def to_networkx(self) -> Any:
         """A ``networkx.Graph`` of the real nodes; :meth:`from_networkx` gives every field back."""

@@ -9,7 +9,6 @@ In memory the programs of a long job are dropped before they are too many: :func
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import importlib.util
 import os
@@ -22,6 +21,7 @@ import jax
 
 from fgw_jax import storage
 from fgw_jax.errors import DataError, check
+from fgw_jax.fingerprints import code_fingerprint
 from fgw_jax.graphs import Graph
 
 Type = TypeVar("Type", bound=type)
@@ -168,17 +168,6 @@ def _write(path: Path, exported: Any) -> None:
             file.write(exported.serialize())
     except DataError:  # a full or read-only disk costs time, not the result
         return
-
-
-@functools.cache
-def code_fingerprint() -> str:
-    """SHA-256 of the sources of the installed package, by file name."""
-    root = Path(__file__).resolve().parent
-    digest = hashlib.sha256()
-    for path in sorted(root.rglob("*.py")):
-        digest.update(path.relative_to(root).as_posix().encode() + b"\0")
-        digest.update(hashlib.sha256(path.read_bytes()).digest())
-    return digest.hexdigest()
 
 
 # Registered here, not where it is defined: graphs need neither files nor jax.export.

@@ -1,4 +1,4 @@
-"""Mixes on aligned nodes: one FGW plan a pair tells which nodes belong together, no barycenter."""
+"""Mixing on aligned nodes: the FGW plan of a pair tells which nodes correspond; no barycenter."""
 
 from __future__ import annotations
 
@@ -10,15 +10,13 @@ import numpy as np
 
 from fgw_jax.augment import drawing
 from fgw_jax.augment.base import Augmentation
-from fgw_jax.augment.rebuild import connected_part
+from fgw_jax.augment.rebuild import training_graph
 from fgw_jax.datasets.dataset import Dataset
 from fgw_jax.fgw import distances
 from fgw_jax.graphs import Graph
-from fgw_jax.midpoint.decode import decode
-from fgw_jax.structure import DISTANCE_LIKE
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class AlignedMixup(Augmentation):
     """Draw pairs, align them by FGW, :meth:`mix`, decode to the parents' mixed density, append.
 
@@ -47,22 +45,22 @@ class AlignedMixup(Augmentation):
     def __call__(self, key: jax.Array, dataset: Dataset) -> Dataset:
         """Append mixes of pairs of different classes."""
         rng = drawing.generator(key)
-        parents, lams = drawing.draw_pairs(rng, dataset, self.ratio, self.beta_k)
+        names = drawing.names_of(dataset)
+        count = round(self.ratio * len(dataset))
+        first, second = drawing.draw_pairs(rng, dataset, count)
+        lams = rng.beta(self.beta_k, self.beta_k, count)
         first_heavier = lams >= 0.5
-        ordered = np.where(first_heavier[:, None], parents, parents[:, ::-1])
         weights = np.where(first_heavier, lams, 1 - lams)
         pool = [graph.unpad() for graph in dataset.graphs]
-        heavy, light = ([pool[i] for i in side] for side in ordered.T)
+        heavy = [pool[i] for i in np.where(first_heavier, first, second)]
+        light = [pool[i] for i in np.where(first_heavier, second, first)]
         plans: Any = []
-        if len(parents):
+        if count:
             plans = distances(heavy, light, self.alpha, self.solver).plans
-        name, measure = drawing.structure_name(dataset), drawing.measure_name(dataset)
         graphs = []
-        for a, b, plan, lam in zip(heavy, light, plans, weights, strict=True):
-            structure, features = self.mix(a, b, plan, float(lam))
-            density = float(lam * a.density + (1 - lam) * b.density)
-            edges = decode(np.asarray(structure), density, distance_like=name in DISTANCE_LIKE)
-            graphs.append(connected_part(np.asarray(edges), np.asarray(features), name, measure))
-        labels = drawing.mixed_labels(dataset, parents, lams)
-        origins = drawing.pair_origins(self.name, parents, lams)
+        for a, b, plan, lam in zip(heavy, light, plans, weights.tolist(), strict=True):
+            structure, features = self.mix(a, b, plan, lam)
+            graphs.append(training_graph(structure, features, (a, b), lam, *names))
+        labels = drawing.mixed_labels(dataset, first, second, lams)
+        origins = drawing.pair_origins(self.name, first, second, lams)
         return drawing.append(dataset, graphs, labels, origins)

@@ -11,7 +11,7 @@ from fgw_jax.datasets.dataset import Dataset
 from fgw_jax.graphs import Batch
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Augmentation:
     """What every method is: a small frozen dataclass, called on a key and a training set.
 

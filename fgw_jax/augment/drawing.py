@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import numbers
 from collections.abc import Sequence
@@ -78,46 +79,82 @@ def class_indices(dataset: Dataset) -> np.ndarray:
     return dataset.labels if dataset.labels.ndim == 1 else dataset.labels.argmax(1)
 
 
-def class_pairs(dataset: Dataset, count: int) -> np.ndarray:
-    """Unordered pairs of distinct classes ``[count, 2]``, as often as Alg. 3 line 4 has them.
+def draw_pairs(
+    rng: np.random.Generator, dataset: Dataset, count: int, pairs: str = "cross"
+) -> tuple[np.ndarray, np.ndarray]:
+    """Positions ``[count]`` of the first and second parents of new graphs.
 
-    Every pair of classes that hold graphs appears ``2 beta N / (Ny (Ny - 1))`` times; what does
-    not divide goes to the first pairs.
+    The groups to mix (pairs of classes, or classes) share ``count`` evenly; what does not divide
+    goes to groups drawn at random, at most one more each. Both graphs are drawn uniformly.
+
+    Args:
+        rng: generator.
+        dataset: where the parents stand.
+        count: number of pairs.
+        pairs: ``"cross"``: unordered pairs of distinct classes, as in Alg. 3, line 4; ``"within"``:
+            two graphs of one class; ``"any"``: any two graphs. The class of a soft label is its
+            largest entry.
+
+    Raises:
+        InputError: if there are no two graphs to mix.
     """
-    present = np.unique(class_indices(dataset))
+    if pairs == "any":
+        check(len(dataset) >= 2, "dataset: mixing needs at least two graphs")
+        drawn = rng.integers(len(dataset), size=count)
+        return drawn, (drawn + rng.integers(1, len(dataset), size=count)) % len(dataset)
+    classes = class_indices(dataset)
+    members = {int(c): np.flatnonzero(classes == c) for c in np.unique(classes)}
+    if pairs == "cross":
+        groups = class_pairs(rng, dataset, count)
+    else:
+        large = [c for c, own in members.items() if len(own) >= 2]
+        check(len(large) > 0, "dataset: no class has two graphs to mix; use pairs='any'")
+        groups = [((c, c), k) for c, k in zip(large, _shares(rng, len(large), count), strict=True)]
+    first, second = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+    for (a, b), k in groups:
+        i = rng.integers(len(members[a]), size=k)
+        j = rng.integers(len(members[b]), size=k)
+        if pairs == "within":
+            j = (i + 1 + rng.integers(len(members[a]) - 1, size=k)) % len(members[a])
+        first.append(members[a][i])
+        second.append(members[b][j])
+    return np.concatenate(first), np.concatenate(second)
+
+
+def class_pairs(
+    rng: np.random.Generator, dataset: Dataset, count: int
+) -> list[tuple[tuple[int, int], int]]:
+    """Unordered pairs of classes that hold graphs, and how many of ``count`` graphs each makes.
+
+    Raises:
+        InputError: if there is one class only.
+    """
+    present = np.unique(class_indices(dataset)).tolist()
     check(
         len(present) >= 2 or count == 0,
-        f"dataset: all graphs are of class {present[0]}, and mixing needs two; pass a training set "
-        "with two classes, or use a method of single graphs (dropedge, dropnode)",
+        f"dataset: all graphs are of one class, {present[0]}, and mixing needs two; pass a "
+        "training set with two classes, FGWMixup(pairs='any'), or a method of single graphs "
+        "(dropedge, dropnode)",
     )
-    pairs = np.array([(a, b) for i, a in enumerate(present) for b in present[i + 1 :]])
-    return pairs.reshape(-1, 2)[np.sort(np.arange(count) % max(len(pairs), 1))]
+    pairs = list(itertools.combinations(present, 2))
+    return list(zip(pairs, _shares(rng, len(pairs), count), strict=True))
 
 
-def draw_pairs(
-    rng: np.random.Generator, dataset: Dataset, ratio: float, beta_k: float
-) -> tuple[np.ndarray, np.ndarray]:
-    """Parents ``[M, 2]`` of distinct classes and weights lam ``[M]`` of the first, Beta(k, k).
-
-    M is round(ratio N), as in Alg. 3 with unordered pairs of classes.
-    """
-    count = round(ratio * len(dataset))
-    pairs = class_pairs(dataset, count)
-    classes = class_indices(dataset)
-    members = {c: np.flatnonzero(classes == c) for c in np.unique(classes)}
-    places = rng.random((count, 2))
-    parents = np.zeros((count, 2), np.int64)
-    for c, of_class in members.items():
-        drawn = of_class[(places * len(of_class)).astype(np.int64)]
-        parents = np.where(pairs == c, drawn, parents)
-    return parents, rng.beta(beta_k, beta_k, count)
+def _shares(rng: np.random.Generator, groups: int, count: int) -> list[int]:
+    """``count`` shared evenly; what does not divide goes to groups drawn at random."""
+    share, rest = divmod(count, max(groups, 1))
+    counts = np.full(groups, share)
+    counts[rng.permutation(groups)[:rest]] += 1
+    return counts.tolist()
 
 
-def mixed_labels(dataset: Dataset, parents: np.ndarray, lams: np.ndarray) -> np.ndarray:
+def mixed_labels(
+    dataset: Dataset, first: np.ndarray, second: np.ndarray, lams: np.ndarray
+) -> np.ndarray:
     """``lam y1 + (1 - lam) y2`` for each pair of parents, ``[M, C]``."""
     rows = dataset.soft_labels()
-    lams = lams.astype(rows.dtype)[:, None]
-    return lams * rows[parents[:, 0]] + (1 - lams) * rows[parents[:, 1]]
+    mixed = lams[:, None] * rows[first] + (1 - lams[:, None]) * rows[second]
+    return mixed.astype(rows.dtype)
 
 
 def append(
@@ -125,8 +162,13 @@ def append(
     graphs: Sequence[Graph],
     labels: np.ndarray,
     origins: Sequence[Origin],
+    *,
+    named: bool = True,
 ) -> Dataset:
-    """The originals, then the new graphs; labels become rows ``[N + M, C]``."""
+    """The originals, then the new graphs; labels become rows ``[N + M, C]``.
+
+    ``named``: whether the new graphs have the structure and measure of the others.
+    """
     soft = dataset.soft_labels()
     return Dataset(
         [*dataset.graphs, *graphs],
@@ -134,72 +176,47 @@ def append(
         name=dataset.name,
         num_classes=dataset.num_classes,
         origins=[*dataset.origins, *origins],
+        structure=dataset.structure if named else None,
+        measure=dataset.measure if named else None,
     )
 
 
 def replace_graphs(dataset: Dataset, graphs: Sequence[Graph], method: str) -> Dataset:
-    """The dataset with every graph changed in place by a method of one parent."""
+    """The dataset with every graph changed in place by a method of one parent.
+
+    Weights that were degrees are not those of the changed graphs; equal ones stay equal.
+    """
     return Dataset(
         graphs,
         dataset.soft_labels(),
         name=dataset.name,
         num_classes=dataset.num_classes,
         origins=[Origin(method, (i,)) for i in range(len(graphs))],
+        structure=dataset.structure,
+        measure="uniform" if dataset.measure == "uniform" else None,
     )
 
 
-def pair_origins(method: str, parents: np.ndarray, lams: np.ndarray) -> list[Origin]:
+def pair_origins(
+    method: str, first: np.ndarray, second: np.ndarray, lams: np.ndarray
+) -> list[Origin]:
     """Provenance of graphs made of two parents."""
     return [
         Origin(method, (int(a), int(b)), float(lam))
-        for (a, b), lam in zip(parents, lams, strict=True)
+        for a, b, lam in zip(first, second, lams, strict=True)
     ]
 
 
-def structure_name(dataset: Dataset) -> str:
-    """The name in ``STRUCTURES`` by which the graphs' structure follows from their adjacency.
+def names_of(dataset: Dataset) -> tuple[str, str]:
+    """Names of the structure and the measure that changed and new graphs get.
 
-    A graph does not carry the name; a made graph needs its structure computed like the others.
+    Raises:
+        InputError: if the structure has no name. Weights without a name are taken as uniform.
     """
-    if all(g.structure is g.adjacency for g in dataset.graphs):
-        return "adjacency"
-    sample = telling(dataset)
-    for name in structures.STRUCTURES:
-        if follows(name, sample):
-            return name
-    raise InputError(
-        "dataset: the graphs' structure is none that follows from their adjacency; build them with "
-        f"a structure named in STRUCTURES ({', '.join(structures.STRUCTURES)})"
-    )
-
-
-def telling(dataset: Dataset, count: int = 3) -> list[Graph]:
-    """A few graphs that tell structures apart: the densest of those that are not complete.
-
-    Between all nodes of a complete graph there is one step, so that adjacency and shortest path
-    are the same; the denser a graph, the more paths that resistance counts.
-    """
-    graphs = [graph.unpad() for graph in dataset.graphs]
-    ends = np.array([np.count_nonzero(graph.adjacency) for graph in graphs])
-    nodes = np.array([graph.num_nodes for graph in graphs])
-    some = np.flatnonzero(ends < nodes * (nodes - 1))
-    some = some if len(some) else np.arange(len(graphs))
-    return [graphs[i] for i in some[np.argsort(-ends[some] / nodes[some], kind="stable")][:count]]
-
-
-def follows(name: str, graphs: Sequence[Graph]) -> bool:
-    """Whether the structures of ``graphs`` are those of that name."""
-    return all(
-        np.allclose(structures.compute(name, np.asarray(g.adjacency)), g.structure, atol=1e-5)
-        for g in graphs
-    )
-
-
-def measure_name(dataset: Dataset) -> str:
-    """``"degree"`` if that is how the graphs' nodes weigh, else ``"uniform"``."""
-    graphs = [graph.unpad() for graph in dataset.graphs]
-    uniform, degree = (
-        all(np.allclose(structures.measure(n, np.asarray(g.adjacency)), g.weights) for g in graphs)
-        for n in ("uniform", "degree")
-    )
-    return "degree" if degree and not uniform else "uniform"
+    if dataset.structure is None:
+        raise InputError(
+            "structure: the dataset does not say by which structure its graphs were built, so that "
+            "new ones cannot get theirs; name it, Dataset(graphs, labels, structure=...) or "
+            f"dataset.replace(structure=...), with one of {', '.join(structures.STRUCTURES)}"
+        )
+    return dataset.structure, dataset.measure or "uniform"

@@ -15,7 +15,7 @@ from fgw_jax.datasets.dataset import Dataset
 from fgw_jax.graphs import Batch
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class DropEdge(Augmentation):
     """``ratio`` of a graph's edges are removed; nodes, features and weights stay.
 

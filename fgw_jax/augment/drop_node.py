@@ -17,7 +17,7 @@ from fgw_jax.datasets.dataset import Dataset
 from fgw_jax.graphs import Batch
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class DropNode(Augmentation):
     """``ratio`` of a graph's nodes are removed with their edges.
 

@@ -15,11 +15,12 @@ from fgw_jax import structure as structures
 from fgw_jax.augment import cache as caches
 from fgw_jax.augment import drawing
 from fgw_jax.augment.base import Augmentation
-from fgw_jax.datasets.dataset import Dataset, Origin
-from fgw_jax.errors import InputError, check
+from fgw_jax.augment.rebuild import training_graph
+from fgw_jax.datasets.dataset import Dataset
+from fgw_jax.errors import check
 from fgw_jax.graphs import Graph
 from fgw_jax.inputs import check_whole
-from fgw_jax.midpoint import Median, Midpoint, decode, mixups
+from fgw_jax.midpoint import Median, mixups
 
 #: Rounds of redrawing before a midpoint is taken as it is.
 REDRAWS = 10
@@ -28,7 +29,7 @@ DENSE = 0.9
 
 
 @dataclasses.dataclass(frozen=True)
-class Drawn:
+class MixupDraw:
     """New graphs and how they came about.
 
     Attributes:
@@ -44,7 +45,7 @@ class Drawn:
     num_dropped_nodes: int = 0
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class FGWMixup(Augmentation):
     """Append midpoints of training graphs, labels lam y1 + (1 - lam) y2 (Alg. 3).
 
@@ -61,9 +62,9 @@ class FGWMixup(Augmentation):
         start: ``"geodesic"`` or the paper's ``"random"``.
         pairs: ``"cross"`` mixes unordered pairs of classes evenly, ``"within"`` one class with
             itself, ``"any"`` any two graphs (regression targets, multi-label rows).
-        structure: name of the structure the training graphs carry, computed anew for the decoded
-            ones; read off the graphs when it is the adjacency.
-        measure: node weights of the decoded graphs.
+        structure: name of the structure the training graphs carry, computed for the new ones; by
+            default the dataset's (:attr:`fgw_jax.Dataset.structure`). Needed where that has none.
+        measure: node weights of the new graphs; by default the dataset's, or uniform.
         labels: ``"ratio"`` (the paper), or ``"distances"``: lam replaced by d2 / (d1 + d2), the
             authors' code.
         redraw_dense: redraw midpoints that decode to a density above 0.9 (the authors' code).
@@ -91,7 +92,7 @@ class FGWMixup(Augmentation):
     start: str = "geodesic"
     pairs: str = "cross"
     structure: str | None = None
-    measure: str = "uniform"
+    measure: str | None = None
     labels: str = "ratio"
     redraw_dense: bool = False
     cache: str | None = dataclasses.field(default=None, metadata={"cached": False})
@@ -112,7 +113,7 @@ class FGWMixup(Augmentation):
             ("labels", self.labels, ("ratio", "distances")),
             ("start", self.start, ("geodesic", "random")),
             ("structure", self.structure, (None, *structures.STRUCTURES)),
-            ("measure", self.measure, tuple(structures.MEASURES)),
+            ("measure", self.measure, (None, *structures.MEASURES)),
         ):
             check(value in allowed, f"{name}: unknown name {value!r}; use one of {allowed}")
         check(
@@ -138,13 +139,13 @@ class FGWMixup(Augmentation):
         numbers = itertools.count()
         return (self.draw(jax.random.fold_in(key, n), dataset, batch_size).dataset for n in numbers)
 
-    def draw(self, key: jax.Array, dataset: Dataset, count: int) -> Drawn:
+    def draw(self, key: jax.Array, dataset: Dataset, count: int) -> MixupDraw:
         """``count`` new graphs from ``dataset``, and how they came about."""
         check_whole("count", count)
         rng = drawing.generator(key)
         solver_key = jax.random.fold_in(key, 1) if self.start == "random" else None
-        structure = self._structure(dataset)
-        first, second = draw_pairs(rng, dataset, count, self.pairs)
+        names = self._names(dataset)
+        first, second = drawing.draw_pairs(rng, dataset, count, self.pairs)
         lams = rng.beta(self.beta_k, self.beta_k, count)
         graphs: list[Any] = [None] * count
         weights = lams.copy()
@@ -153,7 +154,7 @@ class FGWMixup(Augmentation):
         for attempt in range(REDRAWS + 1):
             again = []
             drawn = first[todo], second[todo], lams[todo]
-            made = self._make(dataset, *drawn, structure, solver_key)
+            made = self._make(dataset, *drawn, names, solver_key)
             for item, (graph, isolated, weight) in zip(todo, made, strict=True):
                 if self.redraw_dense and attempt < REDRAWS and graph.density > DENSE:
                     again.append(item)
@@ -166,16 +167,12 @@ class FGWMixup(Augmentation):
                 break
             todo = np.array(again)
             redrawn += len(todo)
-            first[todo], second[todo] = draw_pairs(rng, dataset, len(todo), self.pairs)
+            first[todo], second[todo] = drawing.draw_pairs(rng, dataset, len(todo), self.pairs)
             lams[todo] = weights[todo] = rng.beta(self.beta_k, self.beta_k, len(todo))
-        rows = dataset.soft_labels()
-        soft = weights[:, None] * rows[first] + (1 - weights[:, None]) * rows[second]
-        origins = [
-            Origin(self.name, (int(i), int(j)), float(lam))
-            for i, j, lam in zip(first, second, lams, strict=True)
-        ]
-        made = Dataset(graphs, soft.astype(np.float32), dataset.name, dataset.num_classes, origins)
-        return Drawn(made, redrawn, edgeless, dropped)
+        soft = drawing.mixed_labels(dataset, first, second, weights)
+        origins = drawing.pair_origins(self.name, first, second, lams)
+        made = Dataset(graphs, soft, dataset.name, dataset.num_classes, origins)
+        return MixupDraw(made, redrawn, edgeless, dropped)
 
     def _make(
         self,
@@ -183,7 +180,7 @@ class FGWMixup(Augmentation):
         first: np.ndarray,
         second: np.ndarray,
         lams: np.ndarray,
-        structure: str,
+        names: tuple[str, str],
         key: jax.Array | None,
     ) -> list[tuple[Graph, int, float]]:
         """Of each pair the decoded graph, its dropped nodes and the weight of the first label."""
@@ -208,95 +205,29 @@ class FGWMixup(Augmentation):
                 None if key is None else jax.random.split(key, len(lams))[mine],
             )
             for item, sources, mid in zip(mine, pairs, mids, strict=True):
-                graph, isolated = finish(mid, sources, lams[item], structure, self.measure)
+                mixed = mid.graph
+                graph = training_graph(mixed.structure, mixed.features, sources, lams[item], *names)
+                isolated = len(mixed.features) - graph.num_nodes
                 total = float(np.sum(mid.values)) if self.labels == "distances" else 0.0
                 made.append((graph, isolated, mid.values[1] / total if total > 0 else lams[item]))
         if not self.across_processes:
             return made
         sent = [(graph.adjacency, graph.features, *rest) for graph, *rest in made]
-        options = {"structure": structure, "measure": self.measure}
+        options = {"structure": names[0], "measure": names[1]}
         whole: list[Any] = [None] * len(lams)
         for item, (a, x, dropped, weight) in zip(order, distributed.gather(sent), strict=True):
             whole[item] = Graph.from_adjacency(a, x, **options), int(dropped), float(weight)
         return whole
 
-    def _structure(self, dataset: Dataset) -> str:
-        if self.structure is not None:
-            check(
-                drawing.follows(self.structure, drawing.telling(dataset)),
-                f"structure: {self.structure!r} is not what the graphs carry; name theirs, or "
-                "build them with it",
-            )
-            return self.structure
-        same = all(
-            g.structure is g.adjacency or np.array_equal(g.structure, g.adjacency)
-            for g in dataset.graphs
-        )
-        if not same:
-            raise InputError(
-                "structure: the graphs carry another structure than their adjacency; name it, as "
-                "in FGWMixup(structure='shortest_path'), so that midpoints can be decoded"
-            )
-        return "adjacency"
-
-
-def finish(
-    mid: Midpoint, sources: tuple[Graph, Graph], lam: float, structure: str, measure: str
-) -> tuple[Graph, int]:
-    """The decoded graph of a midpoint, and how many isolated nodes were dropped.
-
-    Edges by the threshold whose density is closest to lam d1 + (1 - lam) d2. Nodes left without
-    an edge are dropped as in preprocessing, unless no edge is left at all (edgeless sources).
-    """
-    density = lam * sources[0].density + (1 - lam) * sources[1].density
-    adjacency = decode(
-        mid.graph.structure, float(density), distance_like=structure in structures.DISTANCE_LIKE
-    )
-    keep = np.flatnonzero(adjacency.any(0))
-    if len(keep) == 0:
-        keep = np.arange(len(adjacency))
-    graph = Graph.from_adjacency(
-        adjacency[np.ix_(keep, keep)],
-        mid.graph.features[keep],
-        structure=structure,
-        measure=measure,
-    )
-    return graph, len(adjacency) - len(keep)
-
-
-def draw_pairs(
-    rng: np.random.Generator, dataset: Dataset, count: int, pairs: str
-) -> tuple[np.ndarray, np.ndarray]:
-    """Positions ``[count]`` of first and second parents.
-
-    ``"cross"``: the unordered pairs of classes share the count evenly (a rest goes to pairs drawn
-    at random), and within a pair both graphs are drawn uniformly from their class.
-    """
-    check(len(dataset) >= 2, "dataset: mixing needs at least two graphs")
-    if pairs == "any":
-        drawn = rng.integers(len(dataset), size=count)
-        return drawn, (drawn + rng.integers(1, len(dataset), size=count)) % len(dataset)
-    classes = dataset.labels if dataset.labels.ndim == 1 else dataset.labels.argmax(1)
-    members = [np.flatnonzero(classes == c) for c in np.unique(classes)]
-    if pairs == "cross":
+    def _names(self, dataset: Dataset) -> tuple[str, str]:
+        """Names of the structure and measure of the new graphs."""
+        known = dataset.structure
         check(
-            len(members) >= 2,
-            "dataset: one class only, so no pair of classes to mix; use pairs='any'",
+            self.structure is None or known in (None, self.structure),
+            f"structure: {self.structure!r} is not what the graphs carry ({known}); leave it out, "
+            "or build them with it",
         )
-        groups = list(itertools.combinations(members, 2))
-    else:
-        groups = [(m, m) for m in members if len(m) >= 2]
-        check(len(groups) > 0, "dataset: no class has two graphs to mix; use pairs='any'")
-    share, rest = divmod(count, len(groups))
-    counts = np.full(len(groups), share)
-    counts[rng.permutation(len(groups))[:rest]] += 1
-    first: list[np.ndarray] = []
-    second: list[np.ndarray] = []
-    for (a, b), k in zip(groups, counts, strict=True):
-        i = rng.integers(len(a), size=k)
-        j = rng.integers(len(b), size=k)
-        if pairs == "within":
-            j = (i + 1 + rng.integers(len(a) - 1, size=k)) % len(a)
-        first.append(a[i])
-        second.append(b[j])
-    return np.concatenate(first), np.concatenate(second)
+        if self.structure is not None and known is None:
+            dataset = dataset.replace(structure=self.structure)
+        structure, measure = drawing.names_of(dataset)
+        return structure, self.measure or measure

@@ -26,7 +26,7 @@ TRANSPORT: dict[str, tuple[bool, Any]] = {
 }
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class GMixup(Augmentation):
     """``W = lam W_a + (1 - lam) W_b`` for the graphons of two classes, then edges drawn from W.
 
@@ -78,18 +78,19 @@ class GMixup(Augmentation):
     def __call__(self, key: jax.Array, dataset: Dataset) -> Dataset:
         """Append graphs sampled between classes; their parents are the two classes as a whole."""
         rng = drawing.generator(key)
-        pairs = drawing.class_pairs(dataset, round(self.ratio * len(dataset)))
+        shares = drawing.class_pairs(rng, dataset, round(self.ratio * len(dataset)))
+        pairs = np.array([pair for pair, k in shares for _ in range(k)], int).reshape(-1, 2)
         lams = rng.beta(self.beta_k, self.beta_k, len(pairs))
         sizes = [graph.num_nodes for graph in dataset.graphs]
         size = self.num_nodes or max(1, round(float(np.median(sizes))))
         found = self.graphons(dataset, size) if len(pairs) else {}
-        structure, measure = drawing.structure_name(dataset), drawing.measure_name(dataset)
+        names = drawing.names_of(dataset)
         graphs = []
         for (a, b), lam in zip(pairs, lams, strict=True):
             first, second = found[int(a)], found[int(b)]
             edges = _sample(rng, lam * first.edges + (1 - lam) * second.edges)
             features = lam * first.features + (1 - lam) * second.features
-            graphs.append(connected_part(edges, features, structure, measure))
+            graphs.append(connected_part(edges, features, *names))
         classes, targets = drawing.class_indices(dataset), dataset.soft_labels()
         rows = np.zeros((dataset.num_classes, targets.shape[1]))
         for c in found:  # of hard labels, its own row of the identity

@@ -11,7 +11,7 @@ from fgw_jax.augment.aligned import AlignedMixup
 from fgw_jax.graphs import Graph
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class GeodesicMixup(AlignedMixup):
     r"""A point of the FGW geodesic: the common nodes are pairs (i, j) that the plan joins.
 

@@ -14,7 +14,7 @@ from fgw_jax.datasets.dataset import Dataset
 from fgw_jax.graphs import Graph
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class IfMixup(Augmentation):
     """``A = lam A1 + (1 - lam) A2`` and ``X = lam X1 + (1 - lam) X2``, nodes matched as stored.
 
@@ -44,14 +44,16 @@ class IfMixup(Augmentation):
 
     def __call__(self, key: jax.Array, dataset: Dataset) -> Dataset:
         """Append mixes of pairs of different classes."""
-        parents, lams = drawing.draw_pairs(drawing.generator(key), dataset, self.ratio, self.beta_k)
+        rng, count = drawing.generator(key), round(self.ratio * len(dataset))
+        first, second = drawing.draw_pairs(rng, dataset, count)
+        lams = rng.beta(self.beta_k, self.beta_k, count)
         graphs = [
             _mix(dataset.graphs[a].unpad(), dataset.graphs[b].unpad(), lam)
-            for (a, b), lam in zip(parents, lams, strict=True)
+            for a, b, lam in zip(first, second, lams, strict=True)
         ]
-        labels = drawing.mixed_labels(dataset, parents, lams)
-        origins = drawing.pair_origins(self.name, parents, lams)
-        return drawing.append(dataset, graphs, labels, origins)
+        labels = drawing.mixed_labels(dataset, first, second, lams)
+        origins = drawing.pair_origins(self.name, first, second, lams)
+        return drawing.append(dataset, graphs, labels, origins, named=False)
 
 
 def _mix(first: Graph, second: Graph, lam: float) -> Graph:

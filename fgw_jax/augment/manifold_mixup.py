@@ -12,7 +12,7 @@ from fgw_jax.augment import drawing
 from fgw_jax.augment.base import Augmentation
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class ManifoldMixup(Augmentation):
     """``lam h_i + (1 - lam) h_j`` for every graph of a batch and a random partner, labels alike.
 

@@ -16,7 +16,7 @@ from fgw_jax.datasets.dataset import Dataset
 from fgw_jax.graphs import Batch
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class AttributeMasking(Augmentation):
     """Each node gets, with probability ``ratio``, the features of a node drawn at random.
 

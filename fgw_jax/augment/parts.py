@@ -90,11 +90,5 @@ def make(
 
 def load(parts: Sequence[Part]) -> Dataset:
     """The new graphs of all parts, one dataset."""
-    made = [Dataset.load(part.path) for part in parts]
-    return Dataset(
-        [graph for part in made for graph in part.graphs],
-        [row for part in made for row in part.labels],
-        name=made[0].name,
-        num_classes=made[0].num_classes,
-        origins=[origin for part in made for origin in part.origins],
-    )
+    first, *others = (Dataset.load(part.path) for part in parts)
+    return first.concatenate(*others)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from fgw_jax import structure as structures
-from fgw_jax.augment.drawing import structure_name
+from fgw_jax.augment.drawing import names_of
 from fgw_jax.datasets.dataset import Dataset
 from fgw_jax.graphs import Graph
 
@@ -67,7 +67,7 @@ def rebuild(
     features: Sequence[np.ndarray] | None = None,
     kept: Sequence[np.ndarray] | None = None,
 ) -> list[Graph]:
-    """The dataset's graphs with some fields changed, their structure computed anew if need be.
+    """The dataset's graphs with some fields changed; of changed edges the structure is recomputed.
 
     Args:
         dataset: the originals; padding is removed.
@@ -76,7 +76,7 @@ def rebuild(
         kept: positions of the nodes that stay; the weights are scaled to sum to one again.
     """
     same = adjacencies is None and kept is None
-    name = None if same else structure_name(dataset)
+    name = None if same else names_of(dataset)[0]
     graphs = []
     for i, graph in enumerate(dataset.graphs):
         graph = graph.unpad()
@@ -100,8 +100,45 @@ def rebuild(
 def connected_part(
     adjacency: np.ndarray, features: np.ndarray, structure: str, measure: str
 ) -> Graph:
-    """A made graph without its isolated nodes; one without any edge keeps its nodes."""
+    """A made graph without its isolated nodes; one without any edge keeps its nodes.
+
+    Args:
+        adjacency: edges ``[n, n]``.
+        features: ``[n, d]``.
+        structure: name of the structure, computed from the edges that are kept.
+        measure: name of the node weights, likewise.
+    """
     kept = np.flatnonzero(adjacency.any(1))
     if 0 < len(kept) < len(adjacency):
         adjacency, features = adjacency[np.ix_(kept, kept)], features[kept]
     return Graph.from_adjacency(adjacency, features, structure=structure, measure=measure)
+
+
+def training_graph(
+    matrix: np.ndarray,
+    features: np.ndarray,
+    sources: tuple[Graph, Graph],
+    lam: float,
+    structure: str,
+    measure: str,
+) -> Graph:
+    """From a mix of two graphs to a training graph: threshold, drop isolated nodes, recompute.
+
+    Edges are the entries beyond the threshold whose density is closest to lam d1 + (1 - lam) d2.
+    Nodes left without an edge are dropped as in preprocessing, unless no edge is left at all
+    (edgeless sources).
+
+    Args:
+        matrix: real-valued structure of the mix, ``[n, n]``.
+        features: its features, ``[n, d]``.
+        sources: the two graphs that were mixed.
+        lam: weight of the first.
+        structure: name of the structure that ``matrix`` mixes.
+        measure: name of the node weights.
+    """
+    from fgw_jax.midpoint.decode import decode  # methods that mix nothing load no solver
+
+    density = lam * sources[0].density + (1 - lam) * sources[1].density
+    near = structure in structures.DISTANCE_LIKE
+    edges = decode(np.asarray(matrix), float(density), distance_like=near)
+    return connected_part(np.asarray(edges), np.asarray(features), structure, measure)

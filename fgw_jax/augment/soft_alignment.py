@@ -11,7 +11,7 @@ from fgw_jax.augment.aligned import AlignedMixup
 from fgw_jax.graphs import Graph
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class SoftAlignment(AlignedMixup):
     r"""The nodes of the heavier graph, mixed with the other graph as the plan carries it there.
 

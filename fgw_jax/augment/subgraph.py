@@ -17,7 +17,7 @@ from fgw_jax.datasets.dataset import Dataset
 from fgw_jax.graphs import Batch
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Subgraph(Augmentation):
     """round((1 - ratio) n) nodes stay, at least one: a region grown from a random node.
 

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import json
 import operator
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fgw_jax import storage
-from fgw_jax.errors import DataError, InputError, check
+from fgw_jax.errors import InputError, check
+from fgw_jax.fields import FIELDS
 from fgw_jax.graphs import Graph
+from fgw_jax.structure import MEASURES, STRUCTURES
 
-_FORMAT = "fgw_jax.dataset.1"
-_FIELDS = ("structure", "features", "weights", "adjacency", "mask")
-_SPLIT_PARTS = ("train", "validation", "test")
+SPLIT_PARTS = ("train", "validation", "test")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,7 +47,7 @@ class Split:
     test: np.ndarray
 
     def __post_init__(self) -> None:
-        for part in _SPLIT_PARTS:
+        for part in SPLIT_PARTS:
             indices = np.asarray(getattr(self, part))
             check(
                 indices.ndim == 1 and indices.size > 0 and indices.dtype.kind in "iu",
@@ -80,6 +78,10 @@ class Dataset:
       num_classes: number of classes, or columns of the rows; counted from ``labels`` unless given.
       origins: per graph ``None`` (an original) or its :class:`Origin`.
       split: the split published with the data (OGB's scaffold split), if there is one.
+      structure: name of the graphs' structure in :data:`fgw_jax.structure.STRUCTURES`, from which
+        changed and new graphs get theirs; ``None`` where it has none. By default the name by which
+        the graphs were built.
+      measure: likewise the name of their node weights in :data:`fgw_jax.structure.MEASURES`.
 
     >>> import numpy as np
     >>> from fgw_jax.graphs import Graph
@@ -96,6 +98,8 @@ class Dataset:
     num_classes: int
     origins: tuple[Origin | None, ...]
     split: Split | None
+    structure: str | None
+    measure: str | None
 
     def __init__(
         self,
@@ -105,6 +109,8 @@ class Dataset:
         num_classes: int | None = None,
         origins: Sequence[Origin | None] | None = None,
         split: Split | None = None,
+        structure: str | None = None,
+        measure: str | None = None,
     ) -> None:
         graphs = tuple(graphs)
         _check_graphs(graphs)
@@ -115,11 +121,25 @@ class Dataset:
             f"origins: {len(origins)} entries for {len(graphs)} graphs; give one for each graph",
         )
         if split is not None:
-            largest = max(int(getattr(split, part).max()) for part in _SPLIT_PARTS)
+            largest = max(int(getattr(split, part).max()) for part in SPLIT_PARTS)
             check(
                 largest < len(graphs),
                 f"split: names graph {largest} where there are {len(graphs)}; "
                 "positions are counted from 0",
+            )
+        for argument, given, table in (
+            ("structure", structure, STRUCTURES),
+            ("measure", measure, MEASURES),
+        ):
+            check(
+                given is None or given in table,
+                f"{argument}: unknown name {given!r}; use one of {tuple(table)}, or None",
+            )
+            carried = {graph.names[argument == "measure"] for graph in graphs} - {None}
+            check(
+                given is None or carried <= {given},
+                f"{argument}: {given!r} is not what the graphs carry "
+                f"({', '.join(map(str, carried))}); leave it out, or build the graphs with it",
             )
         for field, value in (
             ("graphs", graphs),
@@ -128,6 +148,8 @@ class Dataset:
             ("num_classes", num_classes),
             ("origins", origins),
             ("split", split),
+            ("structure", _structure(graphs) if structure is None else structure),
+            ("measure", _common(g.names[1] for g in graphs) if measure is None else measure),
         ):
             object.__setattr__(self, field, value)
 
@@ -160,13 +182,16 @@ class Dataset:
             name=self.name,
             num_classes=self.num_classes,
             origins=[self.origins[i] for i in positions],
+            structure=self.structure,
+            measure=self.measure,
         )
 
     def __repr__(self) -> str:
         kind = "class indices" if self.labels.ndim == 1 else "label rows"
         return (
             f"Dataset({self.name!r}, {len(self)} graphs, {self.num_classes} classes, "
-            f"{self.num_features} features, {kind})"
+            f"{self.num_features} features, {self.graphs[0].features.dtype}, {kind}, "
+            f"structure={self.structure!r}, measure={self.measure!r})"
         )
 
     @property
@@ -181,7 +206,12 @@ class Dataset:
         return np.eye(self.num_classes, dtype=np.float32)[self.labels]
 
     def replace(self, **changes: Any) -> Dataset:
-        """Copy with some fields changed, checked again as a whole."""
+        """Copy with some fields changed, checked again as a whole.
+
+        Other graphs bring the names of their own structure and measure.
+        """
+        if "graphs" in changes:
+            changes = {"structure": None, "measure": None, **changes}
         return dataclasses.replace(self, **changes)
 
     def concatenate(self, *others: Dataset) -> Dataset:
@@ -204,6 +234,8 @@ class Dataset:
             name=self.name,
             num_classes=self.num_classes,
             origins=[origin for part in parts for origin in part.origins],
+            structure=_common(part.structure for part in parts),
+            measure=_common(part.measure for part in parts),
         )
 
     def fingerprint(self) -> str:
@@ -216,59 +248,25 @@ class Dataset:
         return digest.hexdigest()
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write one npz file (no pickle), whole or not at all."""
-        meta = {
-            "format": _FORMAT,
-            "name": self.name,
-            "num_classes": self.num_classes,
-            "origins": [None if o is None else dataclasses.asdict(o) for o in self.origins],
-        }
-        arrays: dict[str, np.ndarray] = {
-            "meta": np.array(json.dumps(meta)),
-            "labels": self.labels,
-            "sizes": np.array([len(graph.weights) for graph in self.graphs]),
-        }
-        for field in _FIELDS:
-            arrays[field] = np.concatenate(
-                [np.asarray(getattr(graph, field)).ravel() for graph in self.graphs]
-            )
-        if self.split is not None:
-            arrays |= {f"split_{part}": getattr(self.split, part) for part in _SPLIT_PARTS}
-        with storage.whole_file(path) as file:
-            np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
+        """Write one npz file (no pickle), whole or not at all.
+
+        Raises:
+          DataError: if the disk is full or read-only.
+        """
+        from fgw_jax.datasets import npz
+
+        npz.write(self, path)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Dataset:
-        """Read what :meth:`save` wrote; any other file is a :class:`DataError`."""
-        try:
-            # opened here: numpy leaves the file of a truncated archive open
-            with open(path, "rb") as raw, np.load(raw, allow_pickle=False) as file:
-                arrays = {key: file[key] for key in file.files}
-            meta = json.loads(str(arrays["meta"]))
-            if meta["format"] != _FORMAT:
-                raise DataError(f"{path}: format {meta['format']!r}, expected {_FORMAT!r}")
-            split = None
-            if "split_train" in arrays:
-                split = Split(*(arrays[f"split_{part}"] for part in _SPLIT_PARTS))
-            return cls(
-                _split_graphs(arrays),
-                arrays["labels"],
-                name=meta["name"],
-                num_classes=meta["num_classes"],
-                origins=[
-                    None if o is None else Origin(o["method"], tuple(o["parents"]), o["lam"])
-                    for o in meta["origins"]
-                ],
-                split=split,
-            )
-        except FileNotFoundError as error:
-            raise DataError(f"{path}: no such file; write one with Dataset.save") from error
-        except DataError:
-            raise
-        except Exception as error:  # numpy and zipfile raise many kinds on a damaged file
-            raise DataError(
-                f"{path}: not a file of Dataset.save, or damaged ({error}); save it again"
-            ) from error
+        """Read what :meth:`save` wrote, in this or an earlier version.
+
+        Raises:
+          DataError: if the file is missing, damaged, or of another kind.
+        """
+        from fgw_jax.datasets import npz
+
+        return npz.read(path)
 
 
 def _check_graphs(graphs: tuple[Graph, ...]) -> None:
@@ -284,6 +282,24 @@ def _check_graphs(graphs: tuple[Graph, ...]) -> None:
         len(widths) == 1,
         f"graphs: feature widths {sorted(widths)} differ; give every graph the same width",
     )
+
+
+def _common(names: Iterable[str | None]) -> str | None:
+    """The one name that all have; ``None`` if they differ."""
+    found = set(names)
+    return found.pop() if len(found) == 1 else None
+
+
+def _structure(graphs: tuple[Graph, ...]) -> str | None:
+    """The name by which the graphs were built, or the adjacency where it is their structure."""
+    name = _common(graph.names[0] for graph in graphs)
+    if name is None and all(
+        g.structure is g.adjacency
+        or np.array_equal(np.asarray(g.structure), np.asarray(g.adjacency))
+        for g in graphs
+    ):
+        return "adjacency"
+    return name
 
 
 def _as_labels(labels: ArrayLike, count: int, num_classes: int | None) -> tuple[np.ndarray, int]:
@@ -322,29 +338,6 @@ def _content(graphs: tuple[Graph, ...]) -> Iterator[np.ndarray]:
     """Every field of every graph, cropped to its real nodes."""
     for graph in graphs:
         real = np.flatnonzero(np.asarray(graph.mask))
-        for field in _FIELDS[:-1]:
+        for field in FIELDS[:-1]:
             array = np.asarray(getattr(graph, field))[real]
             yield array[:, real] if field in ("structure", "adjacency") else array
-
-
-def _split_graphs(arrays: dict[str, np.ndarray]) -> list[Graph]:
-    """Cut the concatenated fields of a saved file back into graphs."""
-    sizes = arrays["sizes"].astype(np.int64)
-    if sizes.ndim != 1 or len(sizes) == 0 or sizes.min() < 1:
-        raise ValueError("sizes are not positive counts")
-    width, rest = divmod(len(arrays["features"]), int(sizes.sum()))
-    per_node = {"structure": sizes, "adjacency": sizes, "features": np.full_like(sizes, width)}
-    columns: dict[str, list[np.ndarray]] = {}
-    for field in _FIELDS:
-        counts = sizes * per_node.get(field, np.ones_like(sizes))
-        if rest or len(arrays[field]) != counts.sum():
-            raise ValueError(f"{field} does not fit the sizes")
-        pieces = np.split(arrays[field], np.cumsum(counts)[:-1])
-        columns[field] = [
-            piece.reshape(size, -1) if field in per_node else piece
-            for piece, size in zip(pieces, sizes, strict=True)
-        ]
-    return [
-        Graph(**{field: columns[field][i] for field in _FIELDS})  # type: ignore[arg-type]
-        for i in range(len(sizes))
-    ]

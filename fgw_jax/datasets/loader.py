@@ -101,7 +101,14 @@ def load(
         else:
             kept, features = tu.preprocess(raw, max_degree)
         graphs = build(kept.sizes, kept.edges, features, structure, measure)
-        return Dataset(graphs, raw.labels, name=entry.name, split=raw.split)
+        return Dataset(
+            graphs,
+            raw.labels,
+            name=entry.name,
+            split=raw.split,
+            structure=structure,
+            measure=measure,
+        )
     except MemoryError as error:
         raise DataError(
             f"{name}: its files ask for more memory than there is ({error}); get the dataset "

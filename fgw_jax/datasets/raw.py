@@ -11,6 +11,7 @@ import numpy as np
 from fgw_jax import structure as structures
 from fgw_jax.datasets.dataset import Split
 from fgw_jax.errors import DataError
+from fgw_jax.fields import with_names
 from fgw_jax.graphs import Graph
 from fgw_jax.inputs import float_dtype
 
@@ -122,7 +123,8 @@ def build(
         mu = weights[nodes]
         if measure != "uniform":
             mu = structures.measure(measure, adjacency, real)
-        graphs.append(Graph(matrix, features[nodes], mu, adjacency, real))
+        graph = Graph(matrix, features[nodes], mu, adjacency, real)
+        graphs.append(with_names(graph, (structure, measure)))
     return graphs
 
 

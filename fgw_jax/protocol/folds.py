@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 import jax
 
-from fgw_jax import backbones, datasets, devices, distributed, programs, streaming
+from fgw_jax import backbones, datasets, devices, distributed, fingerprints, programs, streaming
 from fgw_jax.datasets import Dataset, Split, corrupt_labels, splits
 from fgw_jax.errors import FgwJaxError, InputError, check
 from fgw_jax.protocol import results
@@ -177,7 +177,7 @@ class FoldRunner:
             "num_train": len(parts[0]),
             "seconds": {"augment": result.augment_seconds, "train": result.seconds},
             "data": self._data[settings.dataset][1],
-            "code": programs.code_fingerprint(),
+            "code": fingerprints.code_fingerprint(),
             "versions": results.versions(),
             "time": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         }

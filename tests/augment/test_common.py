@@ -302,11 +302,61 @@ def test_cliques_do_not_hide_the_structure_of_the_others(name):
         np.testing.assert_array_equal(graph.structure, expected)
 
 
-def test_the_measure_is_read_off_all_graphs():
-    ring = Graph.from_edges([(0, 1), (1, 2), (2, 0)], 3, measure="degree")
-    path = Graph.from_edges([(0, 1), (1, 2)], 3, measure="degree")
-    assert drawing.measure_name(Dataset([ring] * 60 + [path], [0] * 61)) == "degree"
-    assert drawing.measure_name(Dataset([ring] * 61, [0] * 61)) == "uniform"
+@pytest.mark.parametrize("structure", ["adjacency", "shortest_path", "resistance"])
+@pytest.mark.parametrize("measure", ["uniform", "degree"])
+@pytest.mark.parametrize("name", sorted(DECODED - {"gmixup_gw", "gmixup_gw_star", "gmixup_fgw"}))
+def test_new_graphs_get_structure_and_measure_of_the_others(name, structure, measure, data):
+    names = {"structure": structure, "measure": measure}
+    graphs = [Graph.from_adjacency(g.adjacency, g.features, **names) for g in data.graphs]
+    out = method(name)(jax.random.key(0), Dataset(graphs, data.labels, num_classes=3))
+    assert (out.structure, out.measure) == (structure, measure)
+    for graph in out.graphs[len(data) :]:
+        expected = Graph.from_adjacency(graph.adjacency, **names)
+        np.testing.assert_array_equal(graph.structure, expected.structure)
+        np.testing.assert_array_equal(graph.weights, expected.weights)
+
+
+def test_a_structure_may_be_named_where_the_graphs_do_not_say():
+    rng = np.random.default_rng(1)
+    own = [dataclasses.replace(g) for g in random_graphs(rng, 4, structure="shortest_path")]
+    data = Dataset(own, [0, 1, 0, 1])
+    assert data.structure is None
+    for change in (augment.DropEdge(), augment.FGWMixup(ratio=0.5)):
+        with pytest.raises(InputError, match="structure: the dataset does not say.*replace"):
+            change(jax.random.key(0), data)
+        out = change(jax.random.key(0), data.replace(structure="shortest_path"))
+        assert out.structure == "shortest_path"
+    out = augment.FGWMixup(ratio=0.5, structure="shortest_path")(jax.random.key(0), data)
+    expected = Graph.from_adjacency(out.graphs[-1].adjacency, structure="shortest_path")
+    np.testing.assert_array_equal(out.graphs[-1].structure, expected.structure)
+
+
+@pytest.mark.parametrize("pairs", ["cross", "within", "any"])
+@pytest.mark.parametrize("count", [0, 1, 7, 100])
+def test_pairs_are_shared_evenly_and_the_remainder_at_random(pairs, count, data):
+    labels = data.labels
+    extra = set()
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        first, second = drawing.draw_pairs(rng, data, count, pairs)
+        assert first.shape == second.shape == (count,)
+        assert pairs == "cross" or (first != second).all()
+        if pairs == "any":
+            continue
+        assert ((labels[first] == labels[second]) == (pairs == "within")).all()
+        groups = labels[first] + labels[second]  # 0, 2, 4 within; 1, 2, 3 across three classes
+        groups = groups // 2 if pairs == "within" else groups - 1
+        counts = np.bincount(groups, minlength=3)
+        assert counts.max() - counts.min() <= 1
+        extra |= set(np.flatnonzero(counts > count // 3).tolist())
+    if pairs != "any" and count % 3:
+        assert extra == {0, 1, 2}
+
+
+@every
+def test_fields_are_given_by_name(name, data):
+    with pytest.raises(TypeError, match="positional"):
+        type(method(name))(2.0)
 
 
 def test_features_may_change_under_any_structure():

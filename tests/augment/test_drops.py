@@ -41,7 +41,7 @@ both = pytest.mark.parametrize("hook", [on_host, in_step])
 
 @both
 def test_drop_edge_removes_its_share_of_edges_and_nothing_else(hook, thousand):
-    out = hook(augment.DropEdge(RATIO), thousand)
+    out = hook(augment.DropEdge(ratio=RATIO), thousand)
     before = sum(g.adjacency.sum() for g in thousand.graphs)
     after = sum(g.adjacency.sum() for g in out)
     assert 1 - after / before == pytest.approx(RATIO, rel=0.01)
@@ -55,7 +55,7 @@ def test_drop_edge_removes_its_share_of_edges_and_nothing_else(hook, thousand):
 @both
 def test_drop_edge_drops_edges_one_by_one(hook, thousand):
     # Of the pairs of edges at node 0, (nearly) the share (1 - ratio)^2 survives together.
-    out = hook(augment.DropEdge(RATIO), thousand)
+    out = hook(augment.DropEdge(ratio=RATIO), thousand)
     pairs = kept = 0.0
     for old, new in zip(thousand.graphs, out, strict=True):
         pairs += old.adjacency[0].sum() * (old.adjacency[0].sum() - 1)
@@ -65,7 +65,7 @@ def test_drop_edge_drops_edges_one_by_one(hook, thousand):
 
 @both
 def test_drop_node_removes_its_share_of_nodes_with_their_edges(hook, thousand):
-    out = hook(augment.DropNode(RATIO), thousand)
+    out = hook(augment.DropNode(ratio=RATIO), thousand)
     before = sum(g.num_nodes for g in thousand.graphs)
     after = sum(g.num_nodes for g in out)
     assert 1 - after / before == pytest.approx(RATIO, rel=0.01)
@@ -87,7 +87,7 @@ def test_a_graph_is_never_emptied(hook, name, thousand):
 def test_drop_node_scales_weights_that_are_not_even(hook):
     edges = [(0, i) for i in range(1, 8)]
     star = Graph.from_edges(edges, 8, np.arange(8.0), measure="degree")
-    out = hook(augment.DropNode(0.5), Dataset([star] * 20, [0, 1] * 10))
+    out = hook(augment.DropNode(ratio=0.5), Dataset([star] * 20, [0, 1] * 10))
     for graph in out:
         kept = graph.features[:, 0].astype(int)
         expected = star.weights[kept] / star.weights[kept].sum()
@@ -97,7 +97,7 @@ def test_drop_node_scales_weights_that_are_not_even(hook):
 
 @both
 def test_masking_exchanges_features_of_its_share_of_nodes(hook, thousand):
-    out = hook(augment.AttributeMasking(RATIO), thousand)
+    out = hook(augment.AttributeMasking(ratio=RATIO), thousand)
     changed = total = 0
     for old, new in zip(thousand.graphs, out, strict=True):
         np.testing.assert_array_equal(new.adjacency, old.adjacency)
@@ -117,7 +117,7 @@ def test_subgraph_keeps_its_share_of_a_connected_graph_connected(hook):
     for _ in range(30):
         parents = [(int(rng.integers(i)), i) for i in range(1, 20)]
         graphs.append(Graph.from_edges(parents, 20, np.arange(20.0)))
-    for graph in hook(augment.Subgraph(0.4), Dataset(graphs, [0, 1] * 15)):
+    for graph in hook(augment.Subgraph(ratio=0.4), Dataset(graphs, [0, 1] * 15)):
         assert graph.num_nodes == 12
         assert graph.adjacency.sum() == 2 * 11  # a part of a tree with n - 1 edges is connected
 
@@ -125,7 +125,7 @@ def test_subgraph_keeps_its_share_of_a_connected_graph_connected(hook):
 @both
 def test_subgraph_goes_on_elsewhere_when_a_component_is_used_up(hook):
     pairs = Graph.from_edges([(0, 1), (2, 3), (4, 5), (6, 7)], 8)
-    for graph in hook(augment.Subgraph(0.5), Dataset([pairs] * 10, [0, 1] * 5)):
+    for graph in hook(augment.Subgraph(ratio=0.5), Dataset([pairs] * 10, [0, 1] * 5)):
         assert graph.num_nodes == 4
         assert graph.adjacency.sum() == 4  # two whole components
 

@@ -1,4 +1,10 @@
-"""Dataset: what goes in, what comes out, files and fingerprints."""
+"""Dataset: what goes in, what comes out, files and fingerprints.
+
+Covers fgw_jax.datasets.npz.
+"""
+
+import dataclasses
+import json
 
 import numpy as np
 import pytest
@@ -192,3 +198,42 @@ def test_bad_graphs_are_named(rng):
 def test_a_split_is_disjoint_or_refused(parts):
     with pytest.raises(InputError):
         Split(*(np.array(p, dtype=int) for p in parts))
+
+
+def test_names_of_structure_and_measure_travel_along(tmp_path, rng):
+    data = Dataset(_graphs(rng), [0, 2, 1, 0])
+    assert (data.structure, data.measure) == ("shortest_path", "uniform")
+    data.save(tmp_path / "data.npz")
+    for other in (
+        data[1:],
+        data.concatenate(data),
+        data.replace(labels=[0, 0, 1, 1]),
+        Dataset.load(tmp_path / "data.npz"),
+        Dataset(Dataset.load(tmp_path / "data.npz").graphs, data.labels),
+        Dataset([graph.pad(12) for graph in data.graphs], data.labels),
+        Dataset([graph.pad(12).unpad() for graph in data.graphs], data.labels),
+    ):
+        assert (other.structure, other.measure) == ("shortest_path", "uniform")
+    assert "structure='shortest_path'" in repr(data) and "\n" not in repr(data)
+    plain = [Graph.from_adjacency(g.adjacency, measure=g.weights) for g in data.graphs]
+    other = data.replace(graphs=plain)
+    assert (other.structure, other.measure) == ("adjacency", None)
+    changed = [dataclasses.replace(g, structure=2 * g.structure) for g in data.graphs]
+    assert data.replace(graphs=changed).structure is None
+    assert Dataset(changed, data.labels, structure="heat").structure == "heat"
+    with pytest.raises(InputError, match="structure: 'heat' is not what the graphs carry"):
+        data.replace(structure="heat")
+    with pytest.raises(InputError, match="measure: unknown name 'dgree'"):
+        data.replace(measure="dgree")
+
+
+def test_files_of_earlier_versions_are_read(tmp_path, data):
+    """As written before datasets carried the names of their structure and measure."""
+    data.save(tmp_path / "new.npz")
+    with np.load(tmp_path / "new.npz") as file:
+        arrays = dict(file)
+    meta = json.loads(str(arrays["meta"]))
+    del meta["structure"], meta["measure"]
+    np.savez_compressed(tmp_path / "old.npz", **(arrays | {"meta": np.array(json.dumps(meta))}))
+    old = Dataset.load(tmp_path / "old.npz")
+    assert old.structure is None and old.fingerprint() == data.fingerprint()

@@ -9,7 +9,7 @@ import json
 import numpy as np
 import pytest
 
-from fgw_jax import Graph, datasets, programs
+from fgw_jax import Graph, datasets, fingerprints
 from fgw_jax.datasets import Split
 from fgw_jax.errors import DataError, InputError
 from fgw_jax.protocol import cost, folds, results, summary
@@ -59,7 +59,7 @@ def test_a_line_says_what_ran(undisturbed, runner, runs, data):
     first = found[runs[0].augment, 0]
     assert first["settings"] == runs[0].resolved()
     assert first["data"] == data.fingerprint()
-    assert first["code"] == programs.code_fingerprint()
+    assert first["code"] == fingerprints.code_fingerprint()
     assert first["versions"]["jax"]
     assert first["metric"] == "accuracy"
     assert first["epochs"] == 2

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from fgw_jax import programs
+from fgw_jax import fingerprints
 from fgw_jax.errors import DataError, InputError
 from fgw_jax.protocol import results
 from fgw_jax.protocol.results import Store
@@ -172,5 +172,5 @@ def test_load_joins_files_and_names_a_missing_one(tmp_path):
 def test_versions_and_fingerprints_say_what_ran():
     versions = results.versions()
     assert {"fgw_jax", "jax", "numpy", "python", "device"} <= set(versions)
-    assert len(programs.code_fingerprint()) == 64
+    assert len(fingerprints.code_fingerprint()) == 64
     assert results.fingerprint({"a": 1}) != results.fingerprint({"a": 2})
