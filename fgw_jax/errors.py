@@ -1,4 +1,4 @@
-"""Errors of our own: each message names the argument, what was wrong, and what to do."""
+"""Exceptions of this package: messages name the argument, what was wrong, and what to do."""
 
 from __future__ import annotations
 

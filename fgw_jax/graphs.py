@@ -1,8 +1,8 @@
 """Attributed graphs and their padded, masked batches.
 
-A graph is the tuple (mu, X, A) of the paper, plus its adjacency and a mask that tells real nodes
-from padding. Graphs built on the host hold numpy arrays, so that thousands are cheap to make; the
-same class holds jax arrays, traced or not, inside a user's jit.
+A graph is the tuple (mu, X, A) of the paper, plus its adjacency and a mask that separates real
+nodes from padding. Graphs built on the host hold numpy arrays, so that thousands are cheap to make;
+the same class holds jax arrays, traced or not, inside a user's jit.
 """
 
 from __future__ import annotations
@@ -77,8 +77,12 @@ class Graph(GraphArrays):
             adjacency: symmetric edge weights, ``[n, n]``.
             features: node features, ``[n, d]`` or ``[n]``.
             measure: a name of :data:`fgw_jax.structure.MEASURES` or weights
-                ``[n]``, normalised here.
+                ``[n]``, normalized here.
             structure: a name of :data:`fgw_jax.structure.STRUCTURES` or a matrix ``[n, n]``.
+
+        Raises:
+            InputError: naming the argument, for wrong shapes, asymmetric matrices, entries that are
+                not finite, weights that are no measure, and unknown names.
         """
         adjacency = symmetric("adjacency", adjacency)
         n = adjacency.shape[0]
@@ -128,9 +132,18 @@ class Graph(GraphArrays):
         edge_weights: ArrayLike | None = None,
         **options: Any,
     ) -> Graph:
-        """Build a graph from undirected edges ``[m, 2]``; listed twice or both ways counts once.
+        """Build a graph from undirected edges; one listed twice or both ways counts once.
 
-        ``edge_weights`` ``[m]`` (ones by default) and the ``options`` of :meth:`from_adjacency`.
+        Args:
+            edges: pairs of node numbers from 0, ``[m, 2]``.
+            num_nodes: number of nodes ``n``.
+            features: node features, ``[n, d]`` or ``[n]``; the constant 1 by default.
+            edge_weights: ``[m]``; ones by default.
+            options: ``measure`` and ``structure`` of :meth:`from_adjacency`.
+
+        Raises:
+            InputError: naming the argument, for numbers outside 0..n-1, wrong shapes, or an edge
+                listed with different weights.
 
         >>> Graph.from_edges([(0, 1), (1, 0), (1, 2)], 3).adjacency.sum()
         np.float32(4.0)
@@ -141,7 +154,7 @@ class Graph(GraphArrays):
             values = floats("edge_weights", edge_weights)
         check(
             values.shape == (len(pairs),),
-            f"edge_weights: expected {len(pairs)} values, one an edge, got shape {values.shape}; "
+            f"edge_weights: expected {len(pairs)} values, one per edge, got shape {values.shape}; "
             "pass one weight for each row of edges",
         )
         adjacency = np.zeros((num_nodes, num_nodes), float_dtype())

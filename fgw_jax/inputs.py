@@ -1,4 +1,4 @@
-"""Checks on arrays on their way into a graph: each error names the argument and the remedy.
+"""Validation of arrays that become part of a graph: errors name the argument and the remedy.
 
 Traced arrays pass with the checks their shape allows.
 """
@@ -64,7 +64,7 @@ def check_whole(name: str, value: Any, least: int = 1) -> None:
 
 
 def floats(name: str, values: ArrayLike) -> Any:
-    """Finite real numbers in the default float type, in an array of our own."""
+    """Finite real numbers in the default float type, in a new array."""
     if isinstance(values, jax.core.Tracer):
         whole = not jax.numpy.issubdtype(values.dtype, np.floating)
         return values.astype(float_dtype()) if whole else values
@@ -124,7 +124,7 @@ def node_weights(values: ArrayLike, n: int) -> Any:
     weights = floats("measure", values)
     check(
         weights.shape == (n,),
-        f"measure: expected {n} node weights, got shape {weights.shape}; pass one weight a node",
+        f"measure: expected {n} node weights, got shape {weights.shape}; pass one weight per node",
     )
     if concrete(weights):
         check(bool((weights >= 0).all()), "measure: negative weights; pass weights >= 0")
@@ -163,7 +163,7 @@ def edge_pairs(edges: ArrayLike, num_nodes: int) -> np.ndarray:
     check(
         pairs.ndim == 2 and pairs.shape[1] == 2 and pairs.dtype.kind in "iu",
         f"edges: expected whole numbers of shape [m, 2], got {pairs.dtype} {pairs.shape}; "
-        "pass one row (u, v) an edge",
+        "pass one row (u, v) per edge",
     )
     check(
         bool(pairs.min() >= 0 and pairs.max() < num_nodes),

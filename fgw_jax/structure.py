@@ -1,4 +1,4 @@
-"""What the structure A and the weights mu of a graph may be.
+"""Structures A and node weights mu that can be computed from an adjacency.
 
 Every function takes an adjacency ``[n, n]`` and a mask ``[n]``, gives zero on padding, and works
 in two places: numpy in gives numpy out (on the host, where thousands of graphs are prepared), a
@@ -31,6 +31,14 @@ def shortest_path(
     other entries, and equal to none of them. scipy's breadth-first search on the host, a min-plus
     recursion under jit; both give the same integers.
 
+    Args:
+        adjacency: ``[n, n]``, symmetric.
+        mask: ``[n]``, true on real nodes; all by default.
+        unreachable: value for pairs that no path joins.
+
+    Returns:
+        ``[n, n]``, zero on padding.
+
     >>> path_of_three_and_a_node = np.diag([1, 1, 0], 1) + np.diag([1, 1, 0], -1)
     >>> shortest_path(path_of_three_and_a_node)[0].tolist()
     [0.0, 1.0, 2.0, 3.0]
@@ -53,6 +61,17 @@ def resistance(
     Entries of the adjacency are conductances (for 0/1 edges, unit resistors), of any range, and
     must not be negative. Pairs in different components get ``unreachable``, by default one more
     than the largest finite resistance of the graph.
+
+    Args:
+        adjacency: ``[n, n]``, symmetric.
+        mask: ``[n]``, true on real nodes; all by default.
+        unreachable: value for pairs in different components.
+
+    Returns:
+        ``[n, n]``, zero on padding.
+
+    Raises:
+        InputError: for negative conductances, and for resistances beyond the float type.
 
     >>> resistance(np.array([[0, 1, 1], [1, 0, 1], [1, 1, 0]]))[0] * 3
     array([0., 2., 2.], dtype=float32)
@@ -88,13 +107,29 @@ HEAT_LIMIT = 1e9
 
 
 def adjacency_structure(adjacency: ArrayLike, mask: ArrayLike | None = None) -> Any:
-    """The adjacency itself, as in the paper's experiments."""
+    """The adjacency itself, as in the paper's experiments.
+
+    Args:
+        adjacency: ``[n, n]``, symmetric.
+        mask: ``[n]``, true on real nodes; all by default.
+
+    Returns:
+        ``[n, n]``, zero on padding.
+    """
     _, adjacency, real = _prepare(adjacency, mask)
     return adjacency * (real[:, None] & real[None, :])
 
 
 def normalized_adjacency(adjacency: ArrayLike, mask: ArrayLike | None = None) -> Any:
-    """``d_i^(-1/2) A_ij d_j^(-1/2)`` with ``d`` the degrees; rows of isolated nodes stay zero."""
+    """``d_i^(-1/2) A_ij d_j^(-1/2)`` with ``d`` the degrees; rows of isolated nodes stay zero.
+
+    Args:
+        adjacency: ``[n, n]``, symmetric.
+        mask: ``[n]``, true on real nodes; all by default.
+
+    Returns:
+        ``[n, n]``, zero on padding.
+    """
     xp, adjacency, real = _prepare(adjacency, mask)
     adjacency = adjacency * (real[:, None] & real[None, :])
     unit = safe_scale(adjacency, axis=-1)
@@ -104,7 +139,19 @@ def normalized_adjacency(adjacency: ArrayLike, mask: ArrayLike | None = None) ->
 
 
 def heat(adjacency: ArrayLike, mask: ArrayLike | None = None, *, time: float = 1.0) -> Any:
-    """Heat kernel ``exp(-time L)`` of the graph Laplacian, large for nodes that are close."""
+    """Heat kernel ``exp(-time L)`` of the graph Laplacian, large for nodes that are close.
+
+    Args:
+        adjacency: ``[n, n]``, symmetric.
+        mask: ``[n]``, true on real nodes; all by default.
+        time: diffusion time.
+
+    Returns:
+        ``[n, n]``, zero on padding.
+
+    Raises:
+        InputError: for degrees so large that rounding would decide the exponent.
+    """
     xp, adjacency, real = _prepare(adjacency, mask)
     both = real[:, None] & real[None, :]
     dtype = adjacency.dtype
@@ -127,13 +174,29 @@ def heat(adjacency: ArrayLike, mask: ArrayLike | None = None, *, time: float = 1
 
 
 def uniform(adjacency: ArrayLike, mask: ArrayLike | None = None) -> Any:
-    """The same weight on every real node."""
+    """The same weight on every real node.
+
+    Args:
+        adjacency: ``[n, n]``, symmetric.
+        mask: ``[n]``, true on real nodes; all by default.
+
+    Returns:
+        ``[n]``, zero on padding.
+    """
     xp, adjacency, real = _prepare(adjacency, mask)
     return (real / xp.maximum(real.sum(), 1)).astype(adjacency.dtype)
 
 
 def degree(adjacency: ArrayLike, mask: ArrayLike | None = None) -> Any:
-    """Weights in proportion to (weighted) degree; uniform on a graph without edges."""
+    """Weights in proportion to (weighted) degree; uniform on a graph without edges.
+
+    Args:
+        adjacency: ``[n, n]``, symmetric.
+        mask: ``[n]``, true on real nodes; all by default.
+
+    Returns:
+        ``[n]``, zero on padding.
+    """
     xp, adjacency, real = _prepare(adjacency, mask)
     adjacency = adjacency * (real[:, None] & real[None, :])
     degrees = xp.abs(adjacency * safe_scale(adjacency)).sum(-1)

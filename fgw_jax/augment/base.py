@@ -22,7 +22,7 @@ class Augmentation:
     - :meth:`on_graphs`, pure and compiled, on each padded batch inside the training step;
     - :meth:`on_representations`, pure and compiled, after READOUT inside the training step.
 
-    Methods with ``per_step`` set (DropEdge, DropNode, masking, subgraph) are drawn anew at every
+    Methods with ``per_step`` set (DropEdge, DropNode, masking, subgraph) are redrawn at every
     step by :meth:`on_graphs`; calling them performs the same change once, for users without our
     loop. The loop therefore prepares a fold by :meth:`prepare`, never by :meth:`__call__`, or it
     would drop twice. Whatever a backbone derives from the adjacency (degrees, shortest paths) must
@@ -35,7 +35,7 @@ class Augmentation:
     #: epochs between fresh draws of :meth:`__call__` during training; ``None``: once per fold.
     refresh_every: ClassVar[int | None] = None
 
-    #: whether the change belongs to :meth:`on_graphs`, drawn anew at every training step.
+    #: whether the change belongs to :meth:`on_graphs`, redrawn at every training step.
     per_step: ClassVar[bool] = False
 
     #: whether made graphs carry continuous edge weights, which Graphormers cannot read.
@@ -52,7 +52,7 @@ class Augmentation:
         return self(key, dataset)
 
     def on_graphs(self, key: jax.Array, batch: Batch) -> Batch:
-        """Change a padded batch of graphs; drawn anew at every step."""
+        """Change a padded batch of graphs; redrawn at every step."""
         return batch
 
     def on_representations(

@@ -1,4 +1,4 @@
-"""DropEdge (Rong et al., 2020): edges removed at random, anew at every training step."""
+"""DropEdge (Rong et al., 2020): edges removed at random, again at every training step."""
 
 from __future__ import annotations
 

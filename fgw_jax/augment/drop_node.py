@@ -1,4 +1,4 @@
-"""DropNode (You et al., 2020): nodes removed with their edges, anew at every training step."""
+"""DropNode (You et al., 2020): nodes removed with their edges, again at every training step."""
 
 from __future__ import annotations
 

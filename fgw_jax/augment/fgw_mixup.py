@@ -30,7 +30,7 @@ DENSE = 0.9
 
 @dataclasses.dataclass(frozen=True)
 class MixupDraw:
-    """New graphs and how they came about.
+    """New graphs and statistics of how they were made.
 
     Attributes:
         dataset: the new graphs alone, with soft labels ``[K, C]`` and origins.
@@ -71,7 +71,7 @@ class FGWMixup(Augmentation):
         cache: folder that keeps made graphs between runs.
         refresh_every: epochs between fresh draws during training; ``None``: once per fold.
         across_processes: every process makes a share, and all end with all of them
-            (:mod:`fgw_jax.distributed`); all must call it alike.
+            (:mod:`fgw_jax.distributed`); all must make the same call.
 
     >>> import jax, numpy as np
     >>> from fgw_jax import Dataset, Graph
@@ -106,7 +106,7 @@ class FGWMixup(Augmentation):
         drawing.check_share("alpha", self.alpha)
         check(
             self.refresh_every is None or self.refresh_every >= 1,
-            f"refresh_every: {self.refresh_every} must be at least 1, or None for once a fold",
+            f"refresh_every: {self.refresh_every} must be at least 1, or None for once per fold",
         )
         for name, value, allowed in (
             ("pairs", self.pairs, ("cross", "within", "any")),
@@ -134,13 +134,28 @@ class FGWMixup(Augmentation):
         return dataset.replace(labels=dataset.soft_labels(), split=None).concatenate(made)
 
     def stream(self, key: jax.Array, dataset: Dataset, batch_size: int = 128) -> Iterator[Dataset]:
-        """Fresh midpoints without end, ``batch_size`` at a time, for a loop of one's own."""
+        """New graphs without end, for custom training loops.
+
+        Args:
+            key: random key.
+            dataset: the training set.
+            batch_size: graphs in each dataset that is yielded.
+        """
         check_whole("batch_size", batch_size)
         numbers = itertools.count()
         return (self.draw(jax.random.fold_in(key, n), dataset, batch_size).dataset for n in numbers)
 
     def draw(self, key: jax.Array, dataset: Dataset, count: int) -> MixupDraw:
-        """``count`` new graphs from ``dataset``, and how they came about."""
+        """New graphs alone, and statistics of how they were made.
+
+        Args:
+            key: random key.
+            dataset: the training set.
+            count: number of new graphs.
+
+        Raises:
+            InputError: if there is nothing to mix, or the dataset's structure has no name.
+        """
         check_whole("count", count)
         rng = drawing.generator(key)
         solver_key = jax.random.fold_in(key, 1) if self.start == "random" else None
@@ -201,7 +216,7 @@ class FGWMixup(Augmentation):
                 self.solver,
                 self.size.of(dataset.graphs) if isinstance(self.size, Median) else self.size,
                 self.start,
-                # A key a pair, whoever makes it.
+                # One key per pair, whichever process solves it.
                 None if key is None else jax.random.split(key, len(lams))[mine],
             )
             for item, sources, mid in zip(mine, pairs, mids, strict=True):

@@ -67,7 +67,7 @@ class Accumulator:
         self.count = 0
 
     def add(self, plan: np.ndarray, adjacency: np.ndarray, features: np.ndarray) -> None:
-        """Add one graph; pairs of a node with itself are no pairs, their area does not count."""
+        """Add one graph; the diagonal does not count."""
         rows = plan.sum(1)
         self.edges += plan @ adjacency @ plan.T
         self.area += rows[:, None] * rows[None, :] - plan @ plan.T
@@ -76,7 +76,7 @@ class Accumulator:
         self.count += 1
 
     def graphon(self) -> Graphon:
-        """The averages; cells that saw no pair take the mean of their neighbours."""
+        """The averages; cells that saw no pair take the mean of their neighbors."""
         seen = self.area > 1e-3 * self.area.mean()
         edges = np.where(seen, self.edges / np.where(seen, self.area, 1.0), np.nan)
         edges = np.clip(_fill(edges), 0.0, 1.0)
@@ -97,7 +97,7 @@ def align(graphs: Sequence[Graph], cells: int) -> Graphon:
         order = degree_order(adjacency)
         adjacency = adjacency[np.ix_(order, order)]
         degrees, n = adjacency.sum(1), len(order)
-        others = (n - 1) / max(n - 2, 1)  # degrees without one neighbour, brought to full scale
+        others = (n - 1) / max(n - 2, 1)  # degrees without one neighbor, brought to full scale
         joined = _places(cells, degrees, (degrees - 1) * others)
         apart = _places(cells, degrees, degrees * others)
         plan = overlaps(cells, n)
@@ -198,7 +198,7 @@ def _places(cells: int, degrees: np.ndarray, wanted: np.ndarray) -> np.ndarray:
 
 
 def _fill(edges: np.ndarray) -> np.ndarray:
-    """Missing cells from the mean of their neighbours, then of all cells, then zero."""
+    """Missing cells from the mean of their neighbors, then of all cells, then zero."""
     for _ in range(2):
         missing = np.isnan(edges)
         if not missing.any():

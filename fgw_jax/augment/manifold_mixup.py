@@ -14,9 +14,9 @@ from fgw_jax.augment.base import Augmentation
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ManifoldMixup(Augmentation):
-    """``lam h_i + (1 - lam) h_j`` for every graph of a batch and a random partner, labels alike.
+    """``lam h_i + (1 - lam) h_j`` for every graph of a batch and a random partner.
 
-    The partners are a random permutation of the batch's real graphs; one lam ~ Beta(k, k) a step.
+    The partners are a random permutation of the batch's real graphs; one lam ~ Beta(k, k) per step.
 
     Attributes:
         beta_k: parameter of the Beta distribution; 0.2 as for all mixups of the paper.
@@ -31,7 +31,7 @@ class ManifoldMixup(Augmentation):
     def on_representations(
         self, key: jax.Array, representations: jax.Array, labels: jax.Array, mask: jax.Array
     ) -> tuple[jax.Array, jax.Array]:
-        """Mix ``[B, h]`` and ``[B, C]``; rows outside ``mask`` ``[B]`` stay and lend nothing."""
+        """Mix ``[B, h]`` and ``[B, C]``; rows outside ``mask`` ``[B]`` are unchanged."""
         order_key, lam_key = jax.random.split(key)
         representations, labels = jnp.asarray(representations), jnp.asarray(labels)
         mask = jnp.asarray(mask).astype(bool)

@@ -47,7 +47,15 @@ def plan(
     folder: str | os.PathLike[str],
     part_size: int = PART_SIZE,
 ) -> list[Part]:
-    """The parts of ``count`` new graphs and their files, made or not.
+    """The parts of ``count`` new graphs and their files, whether they exist or not.
+
+    Args:
+        method: the augmentation.
+        key: random key of all parts.
+        dataset: the training set.
+        count: new graphs in all.
+        folder: where the files are.
+        part_size: new graphs per part.
 
     >>> from fgw_jax import datasets
     >>> data = datasets.synthetic(num_graphs=10, size=6)
@@ -76,9 +84,17 @@ def make(
     *,
     progress: Callable[[Sequence[Part]], Iterable[Part]] | None = None,
 ) -> int:
-    """Make this process's share of the parts that are missing; returns how many it made.
+    """Make this process's share of the missing parts.
 
-    ``progress`` wraps the list of parts, for a bar.
+    Args:
+        method: the augmentation, as in :func:`plan`.
+        key: as in :func:`plan`.
+        dataset: as in :func:`plan`.
+        parts: what :func:`plan` returned.
+        progress: wraps the list of parts, for a bar.
+
+    Returns:
+        Number of parts this process made.
     """
     todo = [part for part in distributed.share(parts) if not part.path.exists()]
     for part in todo if progress is None else progress(todo):

@@ -21,7 +21,7 @@ from fgw_jax.graphs import Batch
 class Subgraph(Augmentation):
     """round((1 - ratio) n) nodes stay, at least one: a region grown from a random node.
 
-    One random neighbour of the region joins it at a time; when a component is used up the region
+    One random neighbor of the region joins it at a time; when a component is used up the region
     goes on from a random node elsewhere.
 
     Attributes:
@@ -46,7 +46,7 @@ class Subgraph(Augmentation):
         return drawing.replace_graphs(dataset, rebuild(dataset, kept=kept), self.name)
 
     def on_graphs(self, key: jax.Array, batch: Batch) -> Batch:
-        """Grow a region in every graph of a padded batch at once, a node a round."""
+        """Grow a region in every graph of a padded batch at once, one node per round."""
         edges = jnp.asarray(batch.adjacency) != 0
         mask = jnp.asarray(batch.mask)
         draws = jax.random.uniform(key, mask.shape)
@@ -56,7 +56,7 @@ class Subgraph(Augmentation):
         def grow(count, state):
             keep, reached = state
             open_ = mask & ~keep
-            # Neighbours of the region come first, then any other node; padding never.
+            # Neighbors of the region come first, then any other node; padding never.
             chosen = jnp.where(open_, draws + reached, -1.0).argmax(-1)
             joins = open_[lanes, chosen] & (count < sizes)
             keep = keep.at[lanes, chosen].max(joins)
@@ -76,5 +76,5 @@ def _grow(draws: np.ndarray, edges: np.ndarray, size: int) -> np.ndarray:
         new = edges[chosen] & ~reached
         reached |= new
         score[new] += 1
-        score[chosen] = -2  # a later neighbour lifts it by one at most, and stays below any other
+        score[chosen] = -2  # a later neighbor lifts it by one at most, and stays below any other
     return np.flatnonzero(score < 0)

@@ -66,7 +66,7 @@ def scaled(raw: Raw) -> np.ndarray:
     """Atom features ``[n, 9]`` on the scale of one-hot labels, so that alpha keeps its meaning.
 
     Raw features are category numbers up to 119, whose squared distances would dwarf the structure
-    term at any alpha. Each column ``k`` is centred and divided by ``max(std_k, 1/2)``, and all are
+    term at any alpha. Each column ``k`` is centered and divided by ``max(std_k, 1/2)``, and all are
     divided by one common number,
 
         ``x_ik = (f_ik - mean_k) / (c max(std_k, 1/2))``,
@@ -88,7 +88,7 @@ def one_hot_scaled(raw: Raw) -> np.ndarray:
     """Atom features as one-hot rows, one block a column, divided by one common number.
 
     A linear layer on them is OGB's atom encoder. The common number gives two atoms drawn at random
-    the mean squared distance 1, as in :func:`scaled`; here no rare atom lies far from the rest.
+    the mean squared distance 1, as in :func:`scaled`; here no rare atom lies far from the others.
     """
     seen = _training_atoms(raw)
     rows = one_hot(np.stack([ranks(column) for column in _atoms(raw).T], 1))

@@ -12,10 +12,21 @@ from fgw_jax.errors import InputError, check
 
 
 def holdout(data: Dataset | ArrayLike, folds: int = 10, seed: int = 0) -> list[Split]:
-    """The paper's protocol: one test set held out, cross-validation on the rest.
+    """The paper's protocol: one held-out test set, cross-validation on the remaining graphs.
 
     A stratified ``1/folds`` of the graphs (a tenth by default) is the test set of every split; the
-    rest is cut into ``folds`` stratified parts, each of which validates once.
+    others are cut into ``folds`` stratified parts, each of which validates once.
+
+    Args:
+      data: a dataset with class indices, or the class indices ``[N]``.
+      folds: number of splits.
+      seed: seed of the random assignment.
+
+    Returns:
+      One split per fold.
+
+    Raises:
+      InputError: if a class has too few graphs.
 
     >>> splits = holdout(np.arange(100) % 2)
     >>> len(splits), [len(part) for part in (splits[0].train, splits[0].validation, splits[0].test)]
@@ -39,8 +50,19 @@ def holdout(data: Dataset | ArrayLike, folds: int = 10, seed: int = 0) -> list[S
 def rotating(data: Dataset | ArrayLike, folds: int = 10, seed: int = 0) -> list[Split]:
     """The protocol of the authors' code: each fold is the test set once.
 
-    The graphs are cut into ``folds`` stratified parts, each of which tests once; of the rest a
+    The graphs are cut into ``folds`` stratified parts, each of which tests once; of the others a
     random ``1/folds`` validates (not stratified, as there).
+
+    Args:
+      data: a dataset with class indices, or the class indices ``[N]``.
+      folds: number of splits.
+      seed: seed of the random assignment.
+
+    Returns:
+      One split per fold.
+
+    Raises:
+      InputError: if a class has too few graphs.
 
     >>> splits = rotating(np.arange(100) % 2)
     >>> sorted(int(i) for split in splits for i in split.test) == list(range(100))
@@ -52,7 +74,7 @@ def rotating(data: Dataset | ArrayLike, folds: int = 10, seed: int = 0) -> list[
     parts = StratifiedKFold(folds, shuffle=True, random_state=seed).split(labels, labels)
     splits = []
     for fold, (rest, test) in enumerate(parts):
-        # A seed of its own for each fold, so that validation sets are drawn independently.
+        # A separate seed for each fold, so that validation sets are drawn independently.
         draw = np.random.RandomState([seed, fold])
         train, validation = train_test_split(rest, test_size=1 / folds, random_state=draw)
         splits.append(Split(train, validation, test))
@@ -69,7 +91,7 @@ def scaffold(data: Dataset) -> Split:
     return data.split
 
 
-#: protocols that make one split a fold; :func:`scaffold` gives a single one
+#: protocols that make one split per fold; :func:`scaffold` gives a single one
 PROTOCOLS: dict[str, Callable[..., list[Split]]] = {"holdout": holdout, "rotating": rotating}
 
 

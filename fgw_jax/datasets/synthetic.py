@@ -1,4 +1,4 @@
-"""SYNTHETIC: graphs whose class lies in how signal and structure go together."""
+"""SYNTHETIC: graphs whose class depends on structure and features jointly."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ def synthetic(
     structure: str = "adjacency",
     measure: str = "uniform",
 ) -> Dataset:
-    """Planted communities whose nodes are coloured with or against them.
+    """Planted communities whose nodes are colored with or against them.
 
     Every graph has three planted communities (edges with probability 0.5 inside, 0.12 across) of
-    random sizes, and as many nodes of each colour (one-hot features) as the communities have
-    members. Class ``c`` of ``C`` keeps the colours of a share ``(1 - noise) (1 - c / (C - 1))`` of
-    the nodes on their own community and shuffles the colours of the others among themselves.
-    Structure and colour counts thus have the same distribution in all classes: only the two
-    together tell the class, and small graphs tell it with errors.
+    random sizes, and as many nodes of each color (one-hot features) as the communities have
+    members. Class ``c`` of ``C`` keeps the colors of a share ``(1 - noise) (1 - c / (C - 1))`` of
+    the nodes on their own community and shuffles the colors of the others among themselves.
+    Structure and color counts thus have the same distribution in all classes: both structure and
+    features are needed to predict the class, and small graphs do not determine it.
 
     Args:
       num_graphs: number of graphs, classes balanced.
@@ -54,7 +54,7 @@ def synthetic(
     rng = np.random.default_rng(seed)
     labels = rng.permutation(np.arange(num_graphs) % num_classes)
     aligned = (1 - noise) * (1 - labels / (num_classes - 1))
-    drawn = [_coloured_graph(rng, size, share) for share in aligned]
+    drawn = [_colored_graph(rng, size, share) for share in aligned]
     graphs = [
         Graph.from_adjacency(adjacency, features, structure=structure, measure=measure)
         for adjacency, features in drawn
@@ -62,7 +62,7 @@ def synthetic(
     return Dataset(graphs, labels, name="SYNTHETIC", num_classes=num_classes)
 
 
-def _coloured_graph(
+def _colored_graph(
     rng: np.random.Generator, size: int, aligned: float
 ) -> tuple[np.ndarray, np.ndarray]:
     """Adjacency and features."""
@@ -73,9 +73,9 @@ def _coloured_graph(
     )
     same = community[:, None] == community[None, :]
     upper = np.triu(rng.random((n, n)) < np.where(same, _INSIDE, _ACROSS), 1)
-    colour = community.copy()
+    color = community.copy()
     moved = np.flatnonzero(rng.random(n) >= aligned)
-    colour[moved] = rng.permutation(colour[moved])
+    color[moved] = rng.permutation(color[moved])
     order = rng.permutation(n)
     adjacency = (upper | upper.T)[np.ix_(order, order)]
-    return adjacency, np.eye(_COMMUNITIES)[colour[order]]
+    return adjacency, np.eye(_COMMUNITIES)[color[order]]

@@ -1,7 +1,7 @@
-"""Pictures of graphs, midpoints, plans and histories (an extra: needs matplotlib and networkx).
+"""Plots of graphs, midpoints, plans and histories (needs matplotlib and networkx).
 
-Matched nodes are placed alike: the midpoint is laid out once, and every source node stands where
-the midpoint nodes that carry its mass stand, pushed apart until no two nodes overlap.
+Corresponding nodes have corresponding places: the midpoint is laid out once, and a source node is
+placed at the midpoint nodes that carry its mass, pushed apart until no two nodes overlap.
 """
 
 from __future__ import annotations
@@ -27,8 +27,16 @@ _SPACING = 0.9
 def midpoint(graph1: Graph, graph2: Graph, mid: Midpoint, lam: float) -> Any:
     """Both sources and their decoded midpoint side by side, as in the paper's qualitative figure.
 
-    Nodes are coloured by their largest feature, sources titled with their mixing ratio. Returns a
-    matplotlib figure.
+    Nodes are colored by their largest feature, sources titled with their mixing ratio.
+
+    Args:
+        graph1: first source.
+        graph2: second source.
+        mid: what :func:`fgw_jax.mixup` returned for them.
+        lam: the weight of the first.
+
+    Returns:
+        A matplotlib figure.
 
     >>> from fgw_jax import Graph, mixup, plot
     >>> path, star = Graph.from_edges([(0, 1), (1, 2)], 3), Graph.from_edges([(0, 1), (0, 2)], 3)
@@ -52,11 +60,11 @@ def midpoint(graph1: Graph, graph2: Graph, mid: Midpoint, lam: float) -> Any:
         (graph2, carried(places, plans[1]), f"$G_2$, {1 - lam:.2f}"),
         (mixed, places, f"midpoint, {mixed.num_nodes} nodes"),
     )
-    colours = palette([graph for graph, _, _ in panels])
+    colors = palette([graph for graph, _, _ in panels])
     for axis, (graph, where, title) in zip(axes, panels, strict=True):
-        draw(axis, graph, where, colours)
+        draw(axis, graph, where, colors)
         axis.set_title(title)
-    _legend(figure, colours)
+    _legend(figure, colors)
     return figure
 
 
@@ -69,7 +77,18 @@ def decoded(graph1: Graph, graph2: Graph, mid: Midpoint, lam: float) -> Graph:
 
 
 def plan(values: ArrayLike, title: str = "transport plan") -> Any:
-    """A plan ``[n, m]`` as a heat map with its mass on a colour bar."""
+    """A transport plan as a heat map.
+
+    Args:
+        values: the plan, ``[n, m]``.
+        title: title of the axes.
+
+    Returns:
+        A matplotlib figure.
+
+    Raises:
+        InputError: if ``values`` is no matrix.
+    """
     from matplotlib.figure import Figure
 
     matrix = np.asarray(values)
@@ -98,7 +117,15 @@ def history(mid: Midpoint) -> Any:
 
 
 def save(figure: Any, path: str | os.PathLike[str]) -> Path:
-    """Write a figure; the file is replaced whole or not at all."""
+    """Write a figure to a file, atomically.
+
+    Args:
+        figure: a matplotlib figure.
+        path: the file; its suffix is the format, png without one.
+
+    Returns:
+        The path.
+    """
     target = Path(path)
     with storage.whole_file(target) as file:
         figure.savefig(file, format=target.suffix[1:] or "png", dpi=130)
@@ -148,7 +175,7 @@ def spread(places: np.ndarray, num_rounds: int = 300) -> np.ndarray:
 
 
 def palette(graphs: Sequence[Graph]) -> dict[int, Any]:
-    """A colour for each feature that is the largest of some node."""
+    """A color for each feature that is the largest of some node."""
     from matplotlib import colormaps
 
     shown = sorted({int(label) for graph in graphs for label in _labels(graph)})
@@ -157,8 +184,8 @@ def palette(graphs: Sequence[Graph]) -> dict[int, Any]:
     return {label: table(number) for number, label in enumerate(shown)}
 
 
-def draw(axis: Any, graph: Graph, places: np.ndarray, colours: dict[int, Any]) -> None:
-    """Edges, then nodes coloured by their largest feature."""
+def draw(axis: Any, graph: Graph, places: np.ndarray, colors: dict[int, Any]) -> None:
+    """Edges, then nodes colored by their largest feature."""
     from matplotlib.collections import LineCollection
 
     graph = graph.unpad()
@@ -167,7 +194,7 @@ def draw(axis: Any, graph: Graph, places: np.ndarray, colours: dict[int, Any]) -
     axis.add_collection(LineCollection(list(lines), colors="#888888", linewidths=1.2, zorder=1))
     size = np.clip(1800.0 / max(graph.num_nodes, 1), 14.0, 150.0)
     axis.scatter(
-        places[:, 0], places[:, 1], s=size, c=[colours[int(k)] for k in _labels(graph)],
+        places[:, 0], places[:, 1], s=size, c=[colors[int(k)] for k in _labels(graph)],
         edgecolors="black", linewidths=0.6, zorder=2,
     )  # fmt: skip
     axis.set_aspect("equal")
@@ -179,14 +206,14 @@ def _labels(graph: Graph) -> np.ndarray:
     return np.asarray(graph.unpad().features).argmax(1)
 
 
-def _legend(figure: Any, colours: dict[int, Any]) -> None:
+def _legend(figure: Any, colors: dict[int, Any]) -> None:
     from matplotlib.lines import Line2D
 
     marks = [
-        Line2D([], [], marker="o", linestyle="", color=colour, markeredgecolor="black")
-        for colour in colours.values()
+        Line2D([], [], marker="o", linestyle="", color=color, markeredgecolor="black")
+        for color in colors.values()
     ]
     figure.legend(
-        marks, [f"feature {label}" for label in colours], loc="outside lower center",
-        ncols=min(len(colours), 8), frameon=False,
+        marks, [f"feature {label}" for label in colors], loc="outside lower center",
+        ncols=min(len(colors), 8), frameon=False,
     )  # fmt: skip

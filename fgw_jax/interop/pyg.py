@@ -17,6 +17,13 @@ def to_pyg(graph: Graph, label: ArrayLike | None = None) -> Any:
 
     ``x`` holds the features, ``edge_weight`` the adjacency's entries, ``weights`` the node weights,
     ``y`` the label if given, and ``structure`` the structure unless it is the adjacency.
+
+    Args:
+        graph: the graph; padding is left out.
+        label: a class index, or a row of soft labels.
+
+    Raises:
+        InputError: if torch or torch_geometric cannot be imported.
     """
     data = library("torch_geometric.data", "torch_geometric")
     arrays = host_arrays(graph.unpad())
@@ -43,7 +50,13 @@ def from_pyg(
 ) -> Graph:
     """Read a ``torch_geometric.data.Data``: ``x``, ``edge_index`` and, if there, ``edge_weight``.
 
-    ``measure`` and ``structure`` as in :func:`from_networkx`; by default what :func:`to_pyg` wrote.
+    Args:
+        data: one graph, not a batch of several.
+        measure: as in :meth:`fgw_jax.Graph.from_adjacency`; by default what :func:`to_pyg` wrote.
+        structure: likewise.
+
+    Raises:
+        InputError: if ``data`` holds several graphs, or no ``edge_index`` beside ``adj_t``.
     """
     count = getattr(data, "num_graphs", 1)
     check(count == 1, f"data: holds {count} graphs; read each of data.to_data_list()")
