@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import os
 import shutil
 import tempfile
@@ -89,6 +88,8 @@ def unwritable(path: Path, error: OSError) -> DataError:
 
 
 def _locked_folder(parent: Path) -> tuple[Path, int]:
+    import fcntl  # here, since solvers import this module and run where there is none
+
     while True:
         folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))
         try:
@@ -104,6 +105,8 @@ def _locked_folder(parent: Path) -> tuple[Path, int]:
 
 def _remove_abandoned(parent: Path) -> None:
     """Remove the folders of processes that are no more; those of living ones are locked."""
+    import fcntl
+
     for folder in parent.glob(f"{PREFIX}*"):
         with contextlib.suppress(OSError):  # in use, or removed by another process just now
             lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)

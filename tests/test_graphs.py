@@ -261,6 +261,18 @@ def test_graphs_need_neither_disk_nor_locks_nor_learning():
     assert out.stdout.strip() == "[]"
 
 
+def test_solvers_and_datasets_work_without_locks():
+    code = (
+        "import sys; sys.modules['fcntl'] = None; import fgw_jax, jax; "
+        "g = fgw_jax.Graph.from_edges([(0, 1)], 2); h = fgw_jax.Graph.from_edges([], 2); "
+        "data = fgw_jax.Dataset([g, h], [0, 1]); "
+        "print(float(fgw_jax.distance(g, h).value) > 0, fgw_jax.mixup(g, h, 0.5).graph.num_nodes, "
+        "len(fgw_jax.augment.FGWMixup(ratio=0.5)(jax.random.key(0), data)))"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == "True 2 3"
+
+
 def test_graphs_pass_through_jit_vmap_and_grad(rng):
     graphs = [random_graph(rng, n) for n in (3, 5)]
     batch = Batch.stack(graphs)
