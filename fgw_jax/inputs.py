@@ -152,8 +152,8 @@ def safe_scale(values: Any, axis: int | None = None) -> Any:
 
 def edge_pairs(edges: ArrayLike, num_nodes: int) -> np.ndarray:
     """Edges ``[m, 2]`` between nodes numbered from 0."""
-    check_whole("num_nodes", num_nodes, least=0)
-    check(num_nodes >= 1, "num_nodes: a graph needs at least one node, got 0; drop empty graphs")
+    check(num_nodes != 0, "num_nodes: a graph needs at least one node, got 0; drop empty graphs")
+    check_whole("num_nodes", num_nodes)
     try:
         pairs = np.asarray(edges)
     except ValueError as error:

@@ -108,7 +108,8 @@ def mean(
     )
     sides = [s.mask.shape[-1] for s in graphs]
     plans = tuple(host.plans[i, :size, :m] for i, m in enumerate(sides))
-    return dataclasses.replace(host, graph=graph, plans=plans)
+    history = host.history[: host.num_outer + 1]
+    return dataclasses.replace(host, graph=graph, plans=plans, history=history)
 
 
 def _check_shape(name: str, values: np.ndarray, shape: tuple[int, int]) -> None:

@@ -46,6 +46,7 @@ def test_what_is_fixed_stays(graphs, rng):
     np.testing.assert_allclose(mid.graph.features, features, atol=1e-5)
     structure = np.asarray(graphs[1].structure)
     mid = mean(graphs, size=7, start="random", key=jax.random.key(0), fixed_structure=structure)
+    assert len(mid.history) == mid.num_outer + 1 and mid.history[-1] == mid.objective
     np.testing.assert_array_equal(mid.graph.structure, structure)
 
 
