@@ -24,9 +24,7 @@ def poisoned(data: Dataset) -> Dataset:
     "name",
     [
         "gmixup",
-        "dropnode",
-        pytest.param("ifmixup", marks=pytest.mark.slow),
-        pytest.param("mmixup", marks=pytest.mark.slow),
+        *(pytest.param(n, marks=pytest.mark.slow) for n in ("dropnode", "ifmixup", "mmixup")),
     ],
 )
 def test_one_epoch_ends_at_the_same_bits_whatever_validates_and_tests(name, whole):

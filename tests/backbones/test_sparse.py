@@ -19,7 +19,7 @@ def model_of(name, batch):
     return model, jax.jit(model.init)(jax.random.key(0), batch), jax.jit(model.apply)
 
 
-@pytest.mark.parametrize("name", ["vgcn", "vgin"])
+@pytest.mark.parametrize("name", ["vgcn", pytest.param("vgin", marks=pytest.mark.slow)])
 def test_sparse_and_padded_agree(name, rng):
     graphs = graphs_of(rng)
     batch = Batch.stack(graphs, 11)

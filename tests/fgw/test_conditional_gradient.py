@@ -60,7 +60,7 @@ def test_no_step_goes_up(rng, q):
 
 def test_gap_is_zero_at_the_end_and_bounds_that_of_an_exact_program(pairs):
     step, finish = jax.jit(conditional_gradient.step), jax.jit(conditional_gradient.finish)
-    for g1, g2 in pairs[:2]:
+    for g1, g2 in pairs[:1]:
         problem = from_graphs(g1, g2, 0.95)
         state = conditional_gradient.init(problem, safe_log(problem.product))
         for number in range(40):

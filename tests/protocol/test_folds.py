@@ -149,7 +149,7 @@ def test_another_split_of_ones_own_is_another_fold(data):
     assert keys[0] != keys[1]
 
 
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_a_fold_that_fails_keeps_none_from_its_line(data, tmp_path, workers):
     """Folds whose validation set has one class have no AUROC; the others have theirs."""
     order, labels = np.arange(len(data)), np.asarray(data.labels)

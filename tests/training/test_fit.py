@@ -254,7 +254,9 @@ def test_divergence_is_told():
         training.fit(model(), *folds()[0], config=wild, key=KEY)
 
 
-@pytest.mark.parametrize("select", ["accuracy", "auroc", "loss"])
+@pytest.mark.parametrize(
+    "select", ["accuracy", pytest.param("auroc", marks=pytest.mark.slow), "loss"]
+)
 def test_a_model_of_nan_is_never_the_best(select):
     """The largest of NaN logits is the first, so that its accuracy may be good."""
     train, valid, test = folds()[0]
