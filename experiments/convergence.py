@@ -32,7 +32,6 @@ from experiments import flags
 from fgw_jax import Graph, Relaxed, Strict, datasets
 from fgw_jax.errors import InputError
 from fgw_jax.fgw import Problem, from_graphs, projections
-from fgw_jax.fgw.iteration import State
 
 FLOOR = 1e-20  #: symmetrized KL below which rounding rules in double precision
 SINKHORN_STEP_SIZES = (30.0, 100.0, 300.0)
@@ -66,12 +65,12 @@ def sinkhorn_divergences(
     problem: Problem, step_size: jax.Array, *, num_steps: int
 ) -> tuple[jax.Array, jax.Array]:
     """Symmetrized KL of marginals and of plans to their limits, after t = 1 .. ``num_steps``."""
-    product = problem.product
+    product, marginals = problem.product, (problem.weights1, problem.weights2)
     kernel = projections.safe_log(product) - step_size * problem.gradient(product)
 
     def step(log_plan, _):
-        log_rows, rows = projections.project_rows(log_plan, problem.weights1)
-        log_plan, plan = projections.project_columns(log_rows, problem.weights2)
+        log_rows, rows = projections.project_rows(log_plan, *marginals)
+        log_plan, plan = projections.project_columns(log_rows, *marginals)
         return log_plan, (rows, plan)
 
     _, (rows, plans) = jax.lax.scan(step, kernel, None, length=num_steps)
@@ -90,7 +89,7 @@ def fixed_point(solver: Any, problem: Problem, plan: jax.Array, tol: float, limi
     """Iterate until no entry changes by more than ``tol``: state, last change, number of steps."""
     start = solver.init(problem, None)
     log_plan = projections.safe_log(plan)
-    state = State(log_plan, plan, plan, start.count, start.value, start.change)
+    state = dataclasses.replace(start, log_plan=log_plan, plan=plan, other=plan)
 
     def advance(carry):
         state, _, count = carry

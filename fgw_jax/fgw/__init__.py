@@ -3,7 +3,6 @@
 from fgw_jax.fgw.certificates import lower_bound, lower_bounds
 from fgw_jax.fgw.distances import Distances, distance, distances, pairwise, trace
 from fgw_jax.fgw.iteration import Output, Status
-from fgw_jax.fgw.polish import polish
 from fgw_jax.fgw.problem import Problem, from_graphs
 from fgw_jax.fgw.reference import Reference
 from fgw_jax.fgw.relaxed import Relaxed, Schedule
@@ -25,7 +24,6 @@ __all__ = [
     "lower_bound",
     "lower_bounds",
     "pairwise",
-    "polish",
     "scale_features",
     "trace",
 ]

@@ -24,6 +24,7 @@ _COUNTS = {
     "sinkhorn_steps": 1,
     "final_sweeps": 0,
     "warm_steps": 0,
+    "trials": 0,
 }
 #: Fields of solvers that measure something: whether zero is allowed.
 _AMOUNTS = {

@@ -26,6 +26,7 @@ from typing import Any
 import jax
 
 from fgw_jax.fgw import linear_program
+from fgw_jax.fgw.basis import greedy_basis
 from fgw_jax.fgw.iteration import Output
 from fgw_jax.fgw.problem import Problem
 from fgw_jax.fgw.projections import safe_log
@@ -62,13 +63,12 @@ def potentials(problem: Problem, plan: jax.Array) -> tuple[jax.Array, jax.Array]
     Up to a constant that goes from one to the other. Row and column terms of the gradient, which
     :meth:`Problem.gradient` leaves out, are added back here.
     """
-    basis = linear_program.greedy_basis(safe_log(plan), problem.weights1, problem.weights2)
+    basis = greedy_basis(safe_log(plan), problem.weights1, problem.weights2)
     gradient = jax.grad(problem.value)(plan)
-    # The part constant along rows or columns is taken out before costs are rounded to integers.
+    # The part constant along rows or columns is taken out before: it would cost digits.
     rows = (gradient @ problem.weights2) / problem.weights2.sum()
     columns = (problem.weights1 @ gradient) / problem.weights1.sum()
     reduced = gradient - rows[:, None] - columns[None, :]
-    prices = linear_program.optimise(basis, reduced)[1]
+    potential = linear_program.potentials(*linear_program.optimise(basis, reduced))
     n = problem.shape[0]
-    potential = prices.step * prices.potential
     return rows + potential[:n], columns - potential[n:]

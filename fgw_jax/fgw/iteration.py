@@ -32,10 +32,10 @@ class Status(enum.IntEnum):
 
 
 ADVICE = {
-    Status.CONVERGED: "converged: the last change of the objective is within atol + rtol |value|",
+    Status.CONVERGED: "converged: the residual is within atol * scale + rtol * |value|",
     Status.STEP_LIMIT: (
-        "stopped at max_steps before the objective settled: raise max_steps, or loosen rtol; "
-        "the value is still that of the returned plan"
+        "stopped at max_steps before the residual met its tolerance: raise max_steps, or loosen "
+        "rtol; the value is still that of the returned plan"
     ),
     Status.NON_FINITE: (
         "not finite: the inputs overflow; scale features and structures "
@@ -56,6 +56,7 @@ class State:
         count: steps done so far.
         value: objective at the last check.
         change: absolute change of the objective between the last two checks.
+        scale: size of the problem (:meth:`Problem.scale`), for absolute tolerances.
     """
 
     log_plan: Any
@@ -64,6 +65,7 @@ class State:
     count: Any
     value: Any
     change: Any
+    scale: Any
 
 
 @programs.serializable
@@ -135,9 +137,9 @@ class Solver(Protocol):
 
 
 def settled(solver: Solver, state: State) -> jax.Array:
-    """Whether the last change is within ``atol + rtol |value|``."""
+    """Whether the residual is within ``atol scale + rtol |value|``."""
     atol, rtol = getattr(solver, "tolerances", (solver.atol, solver.rtol))
-    return state.change <= atol + rtol * jnp.abs(state.value)
+    return state.change <= atol * state.scale + rtol * jnp.abs(state.value)
 
 
 def finished(solver: Solver, state: State) -> jax.Array:

@@ -86,6 +86,17 @@ class Problem:
         second = self.weights2 @ (self.structure2**2 @ self.weights2)
         return self.alpha * (first + second)
 
+    def scale(self) -> jax.Array:
+        """Size of the structure terms of Eq. 1, added up without their cancellation.
+
+        What rounding leaves of the value of two equal graphs is small beside it. Feature costs do
+        not enter: those a plan pays are part of its value, and those it avoids may be huge.
+        """
+        size = (lambda a: a**2) if self.q == 2 else jnp.abs
+        first = self.weights1 @ (size(self.structure1) @ self.weights1)
+        second = self.weights2 @ (size(self.structure2) @ self.weights2)
+        return self.alpha * (first + second)
+
     def parts(self, plan: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Linear and quadratic part of Eq. 1 at ``plan``; they add up to the value.
 

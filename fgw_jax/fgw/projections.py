@@ -20,26 +20,43 @@ def safe_log(x: jax.Array) -> jax.Array:
     return jnp.where(positive, jnp.log(jnp.where(positive, x, 1.0)), LOG_ZERO)
 
 
-def project_rows(log_plan: jax.Array, weights: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """The argmin of KL(pi | exp(log_plan)) over plans whose rows sum to ``weights`` ``[n]``.
+def project_rows(
+    log_plan: jax.Array, weights1: jax.Array, weights2: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+    """The argmin of KL(pi | exp(log_plan)) over plans whose rows sum to ``weights1`` ``[n]``.
 
     Rows are divided by their sum (Alg. 2, line 9). Returns the logarithm of the plan and the plan.
     """
-    return _project(log_plan, weights[:, None], axis=1)
+    return _project(log_plan, weights1[:, None], _alive(weights1, weights2), axis=1)
 
 
-def project_columns(log_plan: jax.Array, weights: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """The argmin of KL(pi | exp(log_plan)) over plans whose columns sum to ``weights`` ``[m]``."""
-    return _project(log_plan, weights[None, :], axis=0)
+def project_columns(
+    log_plan: jax.Array, weights1: jax.Array, weights2: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+    """The argmin of KL(pi | exp(log_plan)) over plans whose columns sum to ``weights2`` ``[m]``."""
+    return _project(log_plan, weights2[None, :], _alive(weights1, weights2), axis=0)
 
 
-def _project(log_plan: jax.Array, weights: jax.Array, axis: int) -> tuple[jax.Array, jax.Array]:
-    top = log_plan.max(axis, keepdims=True)
-    scaled = jnp.exp(log_plan - top)
+def _alive(weights1: jax.Array, weights2: jax.Array) -> jax.Array:
+    """Cells ``[n, m]`` that may carry mass: a mask, since a live entry may be as small as any."""
+    return (weights1 > 0)[:, None] & (weights2 > 0)[None, :]
+
+
+def _top(log_plan: jax.Array, alive: jax.Array, axis: int) -> jax.Array:
+    """Largest live entry along ``axis``; zero where there is none."""
+    top = jnp.where(alive, log_plan, -jnp.inf).max(axis, keepdims=True)
+    return jnp.where(alive.any(axis, keepdims=True), top, 0.0)
+
+
+def _project(
+    log_plan: jax.Array, weights: jax.Array, alive: jax.Array, axis: int
+) -> tuple[jax.Array, jax.Array]:
+    top = _top(log_plan, alive, axis)
+    scaled = jnp.where(alive, jnp.exp(jnp.where(alive, log_plan - top, 0.0)), 0.0)
     total = scaled.sum(axis, keepdims=True)
-    # Of a line without weight all entries are LOG_ZERO, too large for the shift to move them.
+    total = jnp.where(total > 0, total, 1.0)
     shift = safe_log(weights) - top - jnp.log(total)
-    return log_plan + shift, scaled * (weights / total)
+    return jnp.where(alive, log_plan + shift, LOG_ZERO), scaled * (weights / total)
 
 
 def sinkhorn(
@@ -51,13 +68,10 @@ def sinkhorn(
     every column has a largest entry of one; columns are exact at the end. Returns the logarithm
     of the plan and the plan, both ``[n, m]``.
     """
-    dead = (weights1 <= 0)[:, None] | (weights2 <= 0)[None, :]
-    log_kernel = jnp.where(dead, LOG_ZERO, log_kernel)
-    row_top = jnp.maximum(log_kernel.max(1, keepdims=True), 0.5 * LOG_ZERO)
-    balanced = log_kernel - row_top
-    column_top = jnp.maximum(balanced.max(0, keepdims=True), 0.5 * LOG_ZERO)
-    balanced = balanced - column_top
-    kernel = jnp.exp(balanced)
+    alive = _alive(weights1, weights2)
+    balanced = log_kernel - _top(log_kernel, alive, 1)
+    balanced = balanced - _top(balanced, alive, 0)
+    kernel = jnp.where(alive, jnp.exp(jnp.where(alive, balanced, 0.0)), 0.0)
     tiny = jnp.finfo(kernel.dtype).tiny
 
     def sweep(_, scales):
@@ -70,7 +84,7 @@ def sinkhorn(
     u, v = jax.lax.fori_loop(0, num_sweeps, sweep, scales)
     plan = u[:, None] * kernel * v[None, :]
     log_plan = balanced + safe_log(u)[:, None] + safe_log(v)[None, :]
-    return jnp.where(dead, LOG_ZERO, log_plan), plan
+    return jnp.where(alive, log_plan, LOG_ZERO), plan
 
 
 def round_to_feasible(plan: jax.Array, weights1: jax.Array, weights2: jax.Array) -> jax.Array:

@@ -119,9 +119,11 @@ class Relaxed:
         noise = 0.0 if self.schedule is None else self.schedule.noise
         plan = None if plan is None else starts.scaled(problem, plan)
         log_plan = starts.log_start(problem, plan, noise)
-        log_plan, plan = projections.project_columns(log_plan, problem.weights2)
+        log_plan, plan = projections.project_columns(log_plan, *_marginals(problem))
         zero = jnp.zeros((), plan.dtype)
-        return State(log_plan, plan, plan, jnp.zeros((), jnp.int32), zero, zero + jnp.inf)
+        return State(
+            log_plan, plan, plan, jnp.zeros((), jnp.int32), zero, zero + jnp.inf, problem.scale()
+        )
 
     def step(self, problem: Problem, state: State) -> State:
         """Lines 8 to 11 of Alg. 2, or one scheduled step; ``other`` is the plan before the last."""
@@ -132,12 +134,12 @@ class Relaxed:
             log_plan, plan = projections.sinkhorn(
                 kernel, problem.weights1, problem.weights2, self.schedule.sweeps
             )
-            return State(log_plan, plan, state.plan, count, state.value, state.change)
+            return State(log_plan, plan, state.plan, count, state.value, state.change, state.scale)
         move = self.step_size * problem.gradient(state.plan)
-        log_rows, rows = projections.project_rows(state.log_plan - move, problem.weights1)
+        log_rows, rows = projections.project_rows(state.log_plan - move, *_marginals(problem))
         move = self.step_size * problem.gradient(rows)
-        log_plan, plan = projections.project_columns(log_rows - move, problem.weights2)
-        return State(log_plan, plan, rows, count, state.value, state.change)
+        log_plan, plan = projections.project_columns(log_rows - move, *_marginals(problem))
+        return State(log_plan, plan, rows, count, state.value, state.change, state.scale)
 
     def measure(self, problem: Problem, state: State) -> State:
         """Objective at the last plan, and its change since the last look (schedule: last step)."""
@@ -156,9 +158,13 @@ class Relaxed:
         elif self.plan == "mean":
             rows = state.other
             if self.schedule is not None:
-                _, rows = projections.project_rows(state.log_plan, problem.weights1)
+                _, rows = projections.project_rows(state.log_plan, *_marginals(problem))
             plan = 0.5 * (plan + rows)
         # Among plans with the marginals this one has: it may miss those of the problem.
         own = dataclasses.replace(problem, weights1=plan.sum(1), weights2=plan.sum(0))
         gap = jnp.maximum(bounds.frank_wolfe_gap(own, plan), 0.0)
         return describe(self, problem, state, plan, gap)
+
+
+def _marginals(problem: Problem) -> tuple[jax.Array, jax.Array]:
+    return problem.weights1, problem.weights2

@@ -98,7 +98,11 @@ def tie_breaker(problem: Problem, seed: ArrayLike = 0) -> jax.Array:
 
 def _ranks(structure: jax.Array, cost: jax.Array, weights: jax.Array) -> jax.Array:
     """Rank of a node by mean feature cost, its own and its neighbours'; weightless nodes last."""
-    signature = cost + structure @ (weights * cost) + 0.5 * (structure @ weights)
+    # Each term in units of its own: ranks do not depend on the scale of costs and structures.
+    carries = weights > 0
+    terms = cost, structure @ (weights * cost), structure @ weights
+    own, near, degree = (_in_units(jnp.where(carries, term, 0.0)) for term in terms)
+    signature = own + near + 0.5 * degree
     # Signatures that agree up to rounding are ties and keep their order, so that the rounding of
     # another padded shape cannot exchange them. Counting n^2 comparisons costs less than one step
     # of a solver, and compiles faster than a sort.
@@ -108,6 +112,11 @@ def _ranks(structure: jax.Array, cost: jax.Array, weights: jax.Array) -> jax.Arr
     place = jnp.arange(len(signature))
     tied = ~(jnp.abs(ahead) > tolerance) & (place[None, :] < place[:, None])
     return ((ahead < -tolerance) | tied).sum(1)
+
+
+def _in_units(x: jax.Array) -> jax.Array:
+    """``x`` divided by a power of two of its own size, which rounds nothing."""
+    return jnp.ldexp(x, -jnp.frexp(jnp.abs(x).max())[1])
 
 
 def _mix(h: jax.Array) -> jax.Array:

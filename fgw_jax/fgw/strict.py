@@ -32,7 +32,7 @@ from fgw_jax.fgw.problem import Problem
 RAMP = (0.5, 5.0)
 #: What a setting left at ``None`` means for each method.
 DEFAULTS: dict[str, dict[str, int]] = {
-    "cg": {"max_steps": 32, "check_every": 4, "sweeps": 5},
+    "cg": {"max_steps": 300, "check_every": 4, "sweeps": 5},
     "mirror": {"max_steps": 20, "check_every": 20, "sweeps": 10},
 }
 
@@ -52,13 +52,15 @@ class Strict:
     Attributes:
         step_size: gamma times the standard deviation of the gradient, for each mirror step.
         noise: deviation of the tie-breaking factor on the start; 0 starts at the product coupling.
-        rtol: relative change of the objective that counts as converged: between two looks (cg),
-            or by the last step (mirror).
-        atol: absolute change that counts as converged.
+        rtol: residual that counts as converged, relative to the value: the Frank-Wolfe gap (cg), or
+            the change of the objective by the last step (mirror).
+        atol: the same relative to the structure terms of Eq. 1 (:meth:`Problem.scale`), for values
+            near zero.
         method: ``"cg"`` or ``"mirror"``.
         starts: number of starts; the best is returned. A given initial plan is one more.
         warm_steps: mirror steps before the conditional gradient; none after an initial plan.
-        max_steps: limit of the number of steps; by default 32 (cg) or 20 (mirror).
+        trials: jumps to equally good plans before the conditional gradient has converged.
+        max_steps: limit of the number of steps; by default 300 (cg) or 20 (mirror).
         check_every: steps between two looks at the residual; by default 4 (cg) or 20 (mirror).
         sweeps: Sinkhorn sweeps in each mirror step; by default 5 (cg) or 10 (mirror).
         final_sweeps: sweeps before a mirror plan is rounded.
@@ -66,11 +68,12 @@ class Strict:
 
     step_size: Any = 2.5
     noise: Any = 0.1
-    rtol: Any = 1e-3
+    rtol: Any = 1e-4
     atol: Any = 1e-6
     method: str = _static("cg")
     starts: int = _static(1)
     warm_steps: int = _static(20)
+    trials: int = _static(4)
     max_steps: int | None = _static(None)
     check_every: int | None = _static(None)
     sweeps: int | None = _static(None)
@@ -116,7 +119,15 @@ class Strict:
         log_plan, plan = self._project(problem, log_plan)
         if self.method == "mirror":
             zero = jnp.zeros((), plan.dtype)
-            return State(log_plan, plan, plan, jnp.zeros((), jnp.int32), zero, zero + jnp.inf)
+            return State(
+                log_plan,
+                plan,
+                plan,
+                jnp.zeros((), jnp.int32),
+                zero,
+                zero + jnp.inf,
+                problem.scale(),
+            )
         first, last = RAMP
         growth = (last / first) ** (1.0 / max(self.warm_steps - 1, 1))
 
@@ -132,12 +143,15 @@ class Strict:
         if self.method == "cg":
             return conditional_gradient.step(problem, state)
         log_plan, plan = self._mirror(problem, state.log_plan, state.plan)
-        return State(log_plan, plan, state.plan, state.count + 1, state.value, state.change)
+        return State(
+            log_plan, plan, state.plan, state.count + 1, state.value, state.change, state.scale
+        )
 
     def measure(self, problem: Problem, state: Any) -> Any:
         """Objective at the current plan, and its change by the last step."""
         if self.method == "cg":
-            return conditional_gradient.measure(state)
+            tolerance = self.atol * state.scale + self.rtol * jnp.abs(state.current)
+            return conditional_gradient.measure(problem, state, tolerance, self.trials)
         value = problem.value(state.plan)
         change = jnp.abs(value - problem.value(state.other))
         return dataclasses.replace(state, value=value, change=change)
@@ -145,8 +159,8 @@ class Strict:
     def output(self, problem: Problem, state: Any) -> Output:
         """Describe the feasible plan; a mirror plan is projected and rounded first."""
         if self.method == "cg":
-            plan, gap = conditional_gradient.finish(problem, state)
-            return describe(self, problem, state, plan, gap)
+            plan = conditional_gradient.finish(problem, state)
+            return describe(self, problem, state, plan, state.gap)
         _, plan = projections.sinkhorn(
             state.log_plan, problem.weights1, problem.weights2, self.final_sweeps
         )
@@ -173,8 +187,11 @@ def spread_free(problem: Problem, gradient: jax.Array) -> jax.Array:
     Row and column terms do not move a projection on the polytope; only what is left is a
     direction, and its spread under mu1 mu2^T sets the scale of the step.
     """
+    alive = (problem.weights1 > 0)[:, None] & (problem.weights2 > 0)[None, :]
+    gradient = jnp.where(alive, gradient, 0.0)
     rows, columns = gradient @ problem.weights2, problem.weights1 @ gradient
     centred = gradient - (rows - problem.weights1 @ rows)[:, None] - columns[None, :]
+    centred = jnp.where(alive, centred, 0.0)
     # Squares would overflow, or vanish, long before the numbers; a power of two rounds nothing.
     factor = jnp.ldexp(jnp.ones((), gradient.dtype), -jnp.frexp(jnp.abs(centred).max())[1])
     centred = centred * factor

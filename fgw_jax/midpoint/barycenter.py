@@ -18,6 +18,7 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from fgw_jax import programs
+from fgw_jax.fgw import bounds
 from fgw_jax.fgw.iteration import Status
 from fgw_jax.fgw.relaxed import Relaxed
 from fgw_jax.fgw.strict import Strict
@@ -30,9 +31,8 @@ OUTER_RTOL, OUTER_ATOL = 5e-4, 1e-7
 #: Most outer steps of the paper's loop.
 OUTER_LIMIT = 200
 #: Rounds of the warm descent: twice as many lower the objective by 0.1 %, half as many raise it by
-#: 0.5 %. Beyond ``LARGE`` nodes, where a round takes a tenth of a second, half of them are done.
+#: 0.5 %.
 WARM_ROUNDS = 8
-LARGE = 192
 #: Pairs of sources whose lower bounds are computed at once.
 PAIRS_AT_ONCE = 32
 #: Sinkhorn sweeps before a plan inside the paper's loop is rounded, for the default solver.
@@ -63,8 +63,10 @@ class Midpoint:
         plans: ``[n, n_i]`` feasible plan between the new nodes and each source.
         values: ``[S]`` FGW(graph, G_i) at these plans.
         objective: sum_i w_i FGW(graph, G_i), the values weighted by the ratios.
-        bound: lower bound of any midpoint's objective by the least FGW values known between the
-            sources, sum_{i<j} w_i w_j FGW(G_i, G_j); see :func:`lower_bound`.
+        bound: no midpoint's objective is below it: sum_{i<j} w_i w_j L(G_i, G_j), where L is the
+            lower bound of the distance (:func:`fgw_jax.fgw.lower_bound`); see :func:`limits`.
+        estimate: the same sum with the least FGW values known in place of L: near the least
+            objective, but no bound, since lower values may exist.
         num_outer: updates of structure and features.
         converged: whether the last update changed the objective by less than its tolerance.
         status: code of :class:`fgw_jax.fgw.iteration.Status`.
@@ -77,6 +79,7 @@ class Midpoint:
     values: Any
     objective: Any
     bound: Any
+    estimate: Any
     num_outer: Any
     converged: Any
     status: Any
@@ -251,55 +254,74 @@ def paper_finish(problem: MidpointProblem, sources: Graph, state: PaperState) ->
 
 def warm_loop(problem: MidpointProblem, alignments: jax.Array, solver: Any):
     """A few rounds of descent from the composed plans; the start is kept if it was better."""
-    num_rounds = WARM_ROUNDS if max(alignments.shape[1:]) <= LARGE else WARM_ROUNDS // 2
     plans = starts.geodesic(problem, alignments)
     objective = lambda p: problem.values(*problem.update(p), p) @ problem.ratios  # noqa: E731
     initial = objective(plans)
     if isinstance(solver, Relaxed):
-        ends, later = descent.relaxed_steps(problem, plans, num_rounds, solver.step_size)
+        ends, later = descent.relaxed_steps(problem, plans, WARM_ROUNDS, solver.step_size)
         history = jnp.concatenate([initial[None], later])
         lower = objective(ends) < initial
     else:
-        ends, gains = descent.vertex_steps(problem, plans, num_rounds)
+        ends, gains = descent.vertex_steps(problem, plans, WARM_ROUNDS)
         history = initial - jnp.concatenate([jnp.zeros(1, gains.dtype), jnp.cumsum(gains)])
         lower = gains.sum() > 0
     plans = descent.feasible(problem, jnp.where(lower, ends, plans), 0)
-    return plans, history, jnp.asarray(num_rounds, jnp.int32)
+    return plans, history, jnp.asarray(WARM_ROUNDS, jnp.int32)
 
 
-def lower_bound(
+def limits(
     problem: MidpointProblem, plans: jax.Array, alignments: jax.Array | None
-) -> jax.Array:
-    r"""Lower bound of the objective, sum_{i<j} w_i w_j FGW(G_i, G_j) at the least values known.
+) -> tuple[jax.Array, jax.Array]:
+    r"""What the objective cannot be below, and about what it could be.
 
-    Proof. Let :math:`\pi_i` be any plans of a midpoint with structure A and features X. Glue them
-    over the new nodes: :math:`\pi_{ij} = \pi_i^\top \mathrm{diag}(1/\tilde\mu)\, \pi_j` has the
-    marginals of a plan between sources i and j, and all of them are the pair marginals of one joint
-    law. For numbers, :math:`\sum_i w_i |a_i - x|^2 \ge \sum_{i<j} w_i w_j |a_i - a_j|^2` with
-    equality at the mean, and the same holds for vectors. Take it at x = A_kl and the joint law of
-    the entries of the A_i glued there, and at x = X_k likewise, and sum:
+    .. math::
+
+        \sum_{i<j} w_i w_j\, L(G_i, G_j), \qquad
+        \sum_{i<j} w_i w_j\, \min_{\pi\ \text{known}} \mathrm{FGW}(G_i, G_j; \pi)
+
+    Proof of the bound. Let :math:`\pi_i` be any plans of a midpoint with structure A and features
+    X. Glue them over the new nodes: :math:`\pi_{ij} = \pi_i^\top \mathrm{diag}(1/\tilde\mu)\,
+    \pi_j` has the marginals of a plan between sources i and j, and all of them are the pair
+    marginals of one joint law. For numbers, :math:`\sum_i w_i |a_i - x|^2 \ge \sum_{i<j} w_i w_j
+    |a_i - a_j|^2` with equality at the mean, and the same holds for vectors. Take it at x = A_kl
+    and the joint law of the entries of the A_i glued there, and at x = X_k likewise, and sum:
     :math:`\sum_i w_i \mathrm{FGW}(\tilde G, G_i; \pi_i) \ge \sum_{i<j} w_i w_j
-    \mathrm{FGW}(G_i, G_j; \pi_{ij})`, which is at least the same sum of minima. A minimum is not
-    known, so the least value found stands for it: that of the alignment and that of the glued plan.
+    \mathrm{FGW}(G_i, G_j; \pi_{ij})`, which is at least the same sum of minima, and each minimum is
+    at least L. The plans known are the alignment and the glued plan.
+
+    Args:
+        problem: the sources, ``S`` of them.
+        plans: ``[S, n, m]`` plans of a midpoint.
+        alignments: ``[S, m, m]`` plans from the main source to every source, if there are any.
+
+    Returns:
+        The bound and the estimate, two scalars.
     """
     first, second = np.triu_indices(problem.num_sources, 1)
     spread = plans * reciprocal(problem.new_weights)[:, None]
 
-    def least(pair):
+    def between_two(pair):
         i, j = pair
-        between = problem.between(problem.source(i), problem.source(j))
+        one, other = problem.source(i), problem.source(j)
+        between = problem.between(one, other)
+        norms = one.weights @ (one.features**2).sum(1) + other.weights @ (other.features**2).sum(1)
+        # Features are compared by one product here, which rounds.
+        rounding = 8.0 * jnp.finfo(norms.dtype).eps * (1.0 - problem.alpha) * norms
+        below = bounds.lower_bound(between, max_pivots=sum(between.shape)) - rounding
+        below = jnp.maximum(below, 0.0)
         glued = plans[i].T @ spread[j]
         value = between.value(glued)
         if alignments is None:
-            return value
+            return below, value
         # Between two sources of which neither is the main one no alignment is known.
         known = jnp.where(i == problem.main, alignments[j], alignments[i].T)
         known = jnp.where((i == problem.main) | (j == problem.main), known, glued)
-        return jnp.minimum(value, between.value(known))
+        return below, jnp.minimum(value, between.value(known))
 
     # The pairs of many sources some at a time: memory does not grow with their square.
-    values = jax.lax.map(least, (first, second), batch_size=PAIRS_AT_ONCE)
-    return (problem.ratios[first] * problem.ratios[second]) @ values
+    both = jax.lax.map(between_two, (first, second), batch_size=PAIRS_AT_ONCE)
+    products = problem.ratios[first] * problem.ratios[second]
+    return products @ both[0], products @ both[1]
 
 
 def _describe(problem, sources, plans, alignments, history, count) -> Midpoint:
@@ -323,14 +345,27 @@ def _describe(problem, sources, plans, alignments, history, count) -> Midpoint:
     centred = jnp.where(real[:, None], graph.features - problem.centre, 0.0)
     values = problem.values(graph.structure, centred, plans)
     objective = values @ problem.ratios
-    bound = jnp.minimum(lower_bound(problem, plans, alignments), jnp.where(exact, 0.0, jnp.inf))
+    bound, estimate = (
+        jnp.where(exact, 0.0, x) for x in jax.lax.stop_gradient(limits(problem, plans, alignments))
+    )
     change = jnp.abs(objective - history[count - 1])
     converged = exact | (change <= OUTER_ATOL + OUTER_RTOL * jnp.abs(objective))
     status = jnp.where(converged, Status.CONVERGED, Status.STEP_LIMIT)
     status = jnp.where(jnp.isfinite(objective), status, Status.NON_FINITE).astype(jnp.int32)
     # No NaN where nothing was computed: it would set off jax_debug_nans.
     history = jnp.where(jnp.arange(len(history)) >= count, objective, history)
-    return Midpoint(graph, plans, values, objective, bound, count, converged, status, history)
+    return Midpoint(
+        graph,
+        plans,
+        values,
+        objective,
+        bound,
+        estimate,
+        count,
+        converged,
+        status,
+        history,
+    )
 
 
 def _glued(problem: MidpointProblem, plans: jax.Array) -> jax.Array:

@@ -23,7 +23,8 @@ import jax
 import jax.numpy as jnp
 
 from fgw_jax.fgw import linear_program, projections
-from fgw_jax.fgw.conditional_gradient import pivots_per_step
+from fgw_jax.fgw.basis import vertex
+from fgw_jax.fgw.conditional_gradient import nearby_basis, pivots_per_step
 from fgw_jax.fgw.problem import Problem
 from fgw_jax.fgw.strict import spread_free
 from fgw_jax.midpoint.objective import MidpointProblem, Source, reciprocal
@@ -95,9 +96,9 @@ def _step(
     structure, features = averages
     gradient, pair = _gradient(problem, averages, source, side.half)
     prices = linear_program.price(side.basis, gradient)
-    num_pivots = min(pivots_per_step(pair.shape), MAX_PIVOTS)
-    basis = linear_program.pivot(side.basis, prices, num_pivots)
-    move = linear_program.vertex(basis, pair.shape, gradient.dtype) - side.plan
+    most, count = pivots_per_step(pair, side.basis)
+    basis = linear_program.pivot(side.basis, prices, min(most, MAX_PIVOTS), count)
+    move = vertex(basis, pair.shape, gradient.dtype) - side.plan
     # Averages at rate t along the move: structure + t first + t^2 second, features + t shift.
     inverse = reciprocal(problem.new_weights)
     scale = ratio * inverse[:, None] * inverse[None, :]
@@ -144,8 +145,7 @@ def _gradient(problem: MidpointProblem, averages, source, half) -> tuple[jax.Arr
 def _nearby_vertex(pair: Problem, plan: jax.Array, gradient: jax.Array) -> Any:
     """Basis of a vertex near ``plan``; where the plan is zero the gradient decides."""
     toward = jnp.exp(-jnp.clip(spread_free(pair, gradient), -20.0, 20.0))
-    scores = projections.safe_log(plan + BLEND * pair.product * toward)
-    return linear_program.greedy_basis(scores, pair.weights1, pair.weights2)
+    return nearby_basis(pair, projections.safe_log(plan + BLEND * pair.product * toward))
 
 
 def relaxed_steps(
@@ -177,9 +177,9 @@ def relaxed_steps(
 
     def round_(state, _):
         logs, rows, columns = state
-        to_rows = jax.vmap(lambda log_plan: projections.project_rows(log_plan, new))
-        logs, rows = to_rows(moved(logs, rows, columns))
-        to_columns = jax.vmap(projections.project_columns)
+        to_rows = jax.vmap(lambda logs, old: projections.project_rows(logs, new, old))
+        logs, rows = to_rows(moved(logs, rows, columns), problem.weights)
+        to_columns = jax.vmap(lambda logs, old: projections.project_columns(logs, new, old))
         logs, columns = to_columns(moved(logs, rows, rows), problem.weights)
         objective = problem.values(*problem.update(rows), rows) @ problem.ratios
         return (logs, rows, columns), objective

@@ -188,7 +188,7 @@ def _crop(host: Midpoint, lane: int, nodes: int, sides: np.ndarray, turned: bool
     )
     plans = tuple(host.plans[lane, i, :nodes, :m].copy() for i, m in enumerate(sides))
     order = slice(None, None, -1 if turned else 1)
-    rest = ("objective", "bound", "num_outer", "converged", "status")
+    rest = ("objective", "bound", "estimate", "num_outer", "converged", "status")
     rest_of_lane: list[Any] = [getattr(host, name)[lane] for name in rest]
     rest_of_lane.append(host.history[lane, : host.num_outer[lane] + 1].copy())
     return Midpoint(graph, plans[order], host.values[lane][order], *rest_of_lane)

@@ -130,6 +130,11 @@ class Midpoints:
         """``[N]`` lower bounds."""
         return np.array([mid.bound for mid in self.items])
 
+    @property
+    def estimate(self) -> np.ndarray:
+        """``[N]`` estimates of the least objective."""
+        return np.array([mid.estimate for mid in self.items])
+
 
 def mixups(
     graphs1: Sequence[Graph],

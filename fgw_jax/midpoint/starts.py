@@ -91,7 +91,7 @@ def _along_chain(
     # Back to the nodes' own order: the first copies as in the source, further copies behind.
     anchor = jnp.where(own, order[None, :], 0).sum(1)
     repeated = jnp.where(own, copy > 0, False).any(1)
-    key = jnp.where(new > 0, anchor + old.shape[0] * repeated, 2 * old.shape[0])
+    key = jnp.where(new > 0, anchor + jnp.where(repeated, old.shape[0], 0), 2 * old.shape[0])
     return plan[jnp.argsort(key, stable=True)][:, position]
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import ot
 import pytest
 
-from fgw_jax import Graph, Strict, distances
+from fgw_jax import Graph, Strict, distance, distances
 from fgw_jax.errors import InputError
 from fgw_jax.fgw import bounds, lower_bound, lower_bounds
 from fgw_jax.fgw.problem import from_graphs
@@ -119,3 +119,33 @@ def test_bounds_that_overflow_are_refused(scale):
         lower_bound(heavy, small)
     assert np.isfinite(lower_bound(path, edge, alpha=1.0))
     assert np.isfinite(lower_bound(heavy, small, alpha=0.0))
+
+
+def test_a_negative_cost_matrix_gives_a_bound_below_the_value(rng):
+    g1, g2 = labelled_graph(rng, 6), labelled_graph(rng, 5)
+    for alpha in (0.0, 0.5):
+        cost = -np.abs(rng.normal(size=(6, 5)))
+        bound = lower_bound(g1, g2, alpha, feature_cost=cost)
+        assert bound <= distance(g1, g2, alpha, feature_cost=cost).value + 1e-6
+    assert bound < 0
+
+
+@pytest.mark.parametrize("features", ["gaussian", "clusters", "one-hot", "heavy"])
+@pytest.mark.parametrize("n", [20, 64])
+def test_features_alone_are_bounded_tightly(rng, features, n):
+    draw = {
+        "gaussian": lambda: rng.normal(size=(n, 2)),
+        "clusters": lambda: rng.normal(size=(n, 2)) + 10.0 * (np.arange(n) % 2)[:, None],
+        "one-hot": lambda: np.eye(4)[rng.integers(0, 4, n)],
+        "heavy": lambda: rng.standard_cauchy(size=(n, 2)),
+    }[features]
+    empty = np.zeros((n, n))
+    pairs = [[Graph.from_adjacency(empty, draw()) for _ in range(2)] for _ in range(5)]
+    weights = np.full(n, 1.0 / n)
+    best = []
+    for a, b in pairs:
+        x, y = (np.asarray(g.features, float) for g in (a, b))
+        best.append(ot.emd2(weights, weights, ((x[:, None] - y[None]) ** 2).sum(-1)))
+    found = lower_bounds(*zip(*pairs, strict=True), 0.0)
+    assert (found <= best).all()
+    assert np.median(found / best) >= 0.999

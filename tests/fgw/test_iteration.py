@@ -60,15 +60,17 @@ def test_a_solver_without_steps_cannot_be_followed(pair):
         trace(*pair, solver=Strict(starts=2))
 
 
-def test_settled_is_absolute_plus_relative():
-    state = iteration.State(None, None, None, 3, np.float32(2.0), np.float32(0.5))
+def test_settled_is_absolute_times_scale_plus_relative():
+    state = iteration.State(None, None, None, 3, np.float32(2.0), np.float32(0.5), 1.0)
     for atol, rtol, expected in ((0.5, 0.0, True), (0.0, 0.25, True), (0.2, 0.1, False)):
         solver = Strict(atol=atol, rtol=rtol)
         assert bool(iteration.settled(solver, state)) == expected
         assert bool(iteration.finished(solver, state)) == expected
+    small = dataclasses.replace(state, scale=0.1)
+    assert not iteration.settled(Strict(atol=0.5, rtol=0.0), small)
     lost = dataclasses.replace(state, value=np.float32(np.nan))
     assert bool(iteration.finished(Strict(), lost))
-    late = dataclasses.replace(state, count=32)
+    late = dataclasses.replace(state, count=300)
     assert bool(iteration.finished(Strict(atol=0.0, rtol=0.0), late))
 
 

@@ -17,8 +17,8 @@ def marginals(rng, n, m):
 def test_row_and_column_projections_meet_their_marginal(rng):
     a, b = marginals(rng, 5, 7)
     log_plan = jnp.asarray(rng.normal(size=(5, 7)))
-    log_rows, rows = projections.project_rows(log_plan, a)
-    log_columns, columns = projections.project_columns(log_plan, b)
+    log_rows, rows = projections.project_rows(log_plan, a, b)
+    log_columns, columns = projections.project_columns(log_plan, a, b)
     np.testing.assert_allclose(rows.sum(1), a, rtol=1e-6)
     np.testing.assert_allclose(columns.sum(0), b, rtol=1e-6)
     np.testing.assert_allclose(jnp.exp(log_rows), rows, rtol=1e-5)

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from fgw_jax import Graph, Relaxed, Strict, mixup
+from fgw_jax.fgw import lower_bound
 from fgw_jax.midpoint import barycenter
 from fgw_jax.midpoint.barycenter import OUTER_ATOL, OUTER_LIMIT, OUTER_RTOL
 from fgw_jax.midpoint.objective import problem_of
@@ -77,7 +78,7 @@ def test_a_source_with_all_the_weight_comes_back_to_the_last_bit(pair):
 
 
 @pytest.mark.parametrize("lam", [0.7, 0.3])
-def test_the_bound_is_that_of_the_alignment_where_it_is_the_better_plan(pair, lam):
+def test_the_estimate_is_that_of_the_alignment_where_it_is_the_better_plan(pair, lam):
     """Whichever source is the heavier one, to which the alignments go."""
     sources = jax.tree.map(lambda *x: np.stack(x), *(graph.pad(8) for graph in pair))
     problem = problem_of(sources, [lam, 1 - lam], barycenter.uniform(7, 8), 0.95)
@@ -87,5 +88,8 @@ def test_the_bound_is_that_of_the_alignment_where_it_is_the_better_plan(pair, la
     least = problem.between(*map(problem.source, (main, 1 - main))).value(alignments[1 - main])
     both = problem.between(problem.source(0), problem.source(1))
     assert least < both.value(both.product)
-    found = barycenter.lower_bound(problem, product, alignments)
-    np.testing.assert_allclose(found, lam * (1 - lam) * least, rtol=1e-5)
+    bound, estimate = jax.jit(barycenter.limits)(problem, product, alignments)
+    np.testing.assert_allclose(estimate, lam * (1 - lam) * least, rtol=1e-5)
+    below = lower_bound(*pair)
+    # Its linear program ends after a pivot per node.
+    assert 0.97 * lam * (1 - lam) * below <= bound <= lam * (1 - lam) * below * 1.0001 <= estimate
