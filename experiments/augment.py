@@ -21,10 +21,11 @@ import jax
 from absl import flags as absl_flags
 
 from experiments import flags
-from fgw_jax import datasets, distributed, estimates
+from fgw_jax import datasets, estimates
 from fgw_jax.augment import FGWMixup, parts
 from fgw_jax.errors import InputError, check
 from fgw_jax.protocol import folds, settings
+from fgw_jax.runtime import processes
 
 SHARED = ("dataset", "augment", *flags.METHOD, "seed", *flags.PLACES, *flags.PROCESSES)
 
@@ -50,10 +51,10 @@ def main(values: absl_flags.FlagValues) -> None:
     cost = estimates.random_pairs(sizes, todo, solver=method.solver)
     total = sum(part.count for part in plan)
     flags.say(f"{data.name}: {todo} of {total} new graphs to make, {cost}", flush=True)
-    distributed.wait("the parts begin")  # so that the time excludes a late start
+    processes.wait("the parts begin")  # so that the time excludes a late start
     begin = time.perf_counter()
-    made = parts.make(method, key, data, plan, progress=_bar if distributed.is_first() else None)
-    distributed.wait("the parts are made")
+    made = parts.make(method, key, data, plan, progress=_bar if processes.is_first() else None)
+    processes.wait("the parts are made")
     seconds = time.perf_counter() - begin
     print(f"process {jax.process_index()}: {made} parts made", flush=True)
     flags.say(f"{todo} new graphs in {seconds:.2f} s, compilation included: {out / 'parts'}")

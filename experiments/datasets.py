@@ -13,9 +13,10 @@ import numpy as np
 from absl import flags as absl_flags
 
 from experiments import flags
-from fgw_jax import backbones, buckets
+from fgw_jax import backbones
 from fgw_jax.datasets import Dataset, load, loader, registry
 from fgw_jax.errors import check
+from fgw_jax.runtime import shapes
 
 COLUMNS = ("graphs", "avg nodes", "med nodes", "avg edges", "med edges", "feat dim", "classes")
 
@@ -56,19 +57,19 @@ def bucket_row(
     n1^2 n2 + n1 n2^2, with square shapes by the larger graph, with :func:`pair_shapes`, and with
     the same if every pair has its larger graph first.
     """
-    chosen = buckets.bucket_sizes(sizes, max_shapes)
+    chosen = shapes.bucket_sizes(sizes, max_shapes)
     powers = [2**k for k in range(int(sizes.max()).bit_length() + 1)]
     rows, columns = np.random.default_rng(seed).choice(sizes, (2, num_pairs))
     larger, smaller = np.maximum(rows, columns), np.minimum(rows, columns)
-    grid = np.array(buckets.bucket_sizes(larger, max_shapes))
+    grid = np.array(shapes.bucket_sizes(larger, max_shapes))
     square = 2 * (grid[np.searchsorted(grid, larger)].astype(float) ** 3).sum()
     exact = (rows * columns * (rows + columns).astype(float)).sum()
     wastes = [
-        buckets.waste(sizes, chosen),
-        buckets.waste(sizes, powers),
+        shapes.waste(sizes, chosen),
+        shapes.waste(sizes, powers),
         square / exact,
-        buckets.pair_shapes(rows, columns, max_shapes).waste,
-        buckets.pair_shapes(larger, smaller, max_shapes).waste,
+        shapes.pair_shapes(rows, columns, max_shapes).waste,
+        shapes.pair_shapes(larger, smaller, max_shapes).waste,
     ]
     return chosen, wastes
 

@@ -29,8 +29,8 @@ from absl import flags as absl_flags
 
 from experiments import flags
 from experiments.robustness.crash_workers import KINDS, SHARED, Outcome, archive, look, together
-from fgw_jax import storage
 from fgw_jax.protocol import results
+from fgw_jax.runtime import files
 
 #: time a kill waits at most once its process is at work, seconds
 PATIENCE = 0.3
@@ -62,8 +62,8 @@ def kill(kind: str, count: int, seed: int, folder: Path) -> Outcome:
             outcome.done += len(done)
             reported = done if kind == "download" else [*reported, *done]
             start = look(kind, folder, reported, outcome)
-    storage.check_writable(folder / "next")  # whoever writes next removes what the dead left
-    outcome.left = sum(1 for _ in folder.glob(f"{storage.PREFIX}*"))
+    files.check_writable(folder / "next")  # whoever writes next removes what the dead left
+    outcome.left = sum(1 for _ in folder.glob(f"{files.PREFIX}*"))
     return outcome
 
 
@@ -90,7 +90,7 @@ def crowd(kind: str, count: int, folder: Path) -> Outcome:
         outcome.torn += lines - len(records)
     else:
         look(kind, folder, expected, outcome)
-    outcome.left = sum(1 for _ in folder.glob(f"{storage.PREFIX}*"))
+    outcome.left = sum(1 for _ in folder.glob(f"{files.PREFIX}*"))
     return outcome
 
 

@@ -22,10 +22,10 @@ from absl import flags as absl_flags
 
 from experiments import compilations
 from fgw_jax import augment as methods
-from fgw_jax import distributed, storage
 from fgw_jax.backbones import BACKBONES
 from fgw_jax.datasets import registry
 from fgw_jax.errors import DataError, FgwJaxError, InputError, check
+from fgw_jax.runtime import files, processes
 
 WRONG = 2  #: exit code of a usage error
 FAILED = 1  #: exit code if data or disk prevent the work
@@ -273,7 +273,7 @@ def _failures() -> Iterator[None]:
         print("\nstopped; the same command resumes where it was", file=sys.stderr, flush=True)
         os._exit(INTERRUPTED)
     except OSError as error:
-        if error.filename is None and error.errno not in storage.OF_THE_DISK:
+        if error.filename is None and error.errno not in files.OF_THE_DISK:
             raise
         advice = "make room or allow access, then run again: finished work is kept"
         print(f"failed: {error}; {advice}", file=sys.stderr)
@@ -290,7 +290,7 @@ def _processes(values: absl_flags.FlagValues) -> tuple[Any, Any, Any]:
     given = (values.coordinator_address, values.num_processes, values.process_id)
     if not named and not values["coordinator_address"].present:
         given = (None, None, None)
-    distributed.check_processes(*given)
+    processes.check_processes(*given)
     return given
 
 
@@ -299,12 +299,12 @@ def connect(values: absl_flags.FlagValues) -> None:
     with usage_errors(values):
         given = _processes(values)
         if values.distributed or any(value is not None for value in given):
-            distributed.initialize(*given)
+            processes.initialize(*given)
 
 
 def say(*text: Any, **options: Any) -> None:
     """Print in process 0."""
-    if distributed.is_first():
+    if processes.is_first():
         print(*text, **options)
 
 

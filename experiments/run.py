@@ -29,9 +29,10 @@ import jax
 from absl import flags as absl_flags
 
 from experiments import flags
-from fgw_jax import distributed, mixups, plot
+from fgw_jax import mixups, plot
 from fgw_jax.augment import FGWMixup
 from fgw_jax.protocol import cost, folds, results, settings, summary
+from fgw_jax.runtime import processes
 
 
 def main(values: absl_flags.FlagValues) -> None:
@@ -44,15 +45,15 @@ def main(values: absl_flags.FlagValues) -> None:
         store = results.Store(out / "results.jsonl")
         work = folds.jobs(runs)
         todo = folds.missing(work, store, runner)
-        part = distributed.share(work)
+        part = processes.share(work)
     data = runner.data(runs[0].dataset)
     flags.say(f"{data.name}: {len(data)} graphs, {data.num_classes} classes; {runs[0].backbone}")
     flags.say(
         f"{len(todo)} of {len(work)} folds to do, {cost.describe(todo, store, runner)}", flush=True
     )
-    folds.run(part, store, runner, workers=values.workers, progress=distributed.is_first())
+    folds.run(part, store, runner, workers=values.workers, progress=processes.is_first())
     folds.exchange(part, store, runner)
-    if not distributed.is_first():
+    if not processes.is_first():
         return
     lines = summary.ResultIndex(store.records())
     found = [line for line in map(lines.find, runs) if line is not None]

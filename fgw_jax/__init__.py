@@ -13,9 +13,12 @@ __version__ = "0.1.0"
 
 #: rooms reachable as ``fgw_jax.<room>``
 _ROOMS = (
-    "augment", "backbones", "datasets", "distributed", "errors", "interop", "large", "protocol",
+    "augment", "backbones", "datasets", "errors", "interop", "large", "protocol", "runtime",
     "structure", "training",
 )  # fmt: skip
+
+#: modules of rooms that have a name here as well
+_ALIASES = {"distributed": "fgw_jax.runtime.processes"}
 
 #: public name -> the module that defines it
 _NAMES = {
@@ -29,24 +32,24 @@ _NAMES = {
     "distance": "fgw_jax.fgw",
     "distances": "fgw_jax.fgw",
     "estimate": "fgw_jax.estimates",
-    "keep_programs": "fgw_jax.programs",
+    "keep_programs": "fgw_jax.runtime.program_cache",
     "mixup": "fgw_jax.midpoint",
     "mixups": "fgw_jax.midpoint",
     "pairwise": "fgw_jax.fgw",
     "plot": "fgw_jax.interop",
 }
 
-__all__ = ["__version__", *_ROOMS, *_NAMES]
+__all__ = ["__version__", *_ROOMS, *_ALIASES, *_NAMES]
 
 if TYPE_CHECKING:  # the same names, for type checkers and editors
     from fgw_jax import augment as augment
     from fgw_jax import backbones as backbones
     from fgw_jax import datasets as datasets
-    from fgw_jax import distributed as distributed
     from fgw_jax import errors as errors
     from fgw_jax import interop as interop
     from fgw_jax import large as large
     from fgw_jax import protocol as protocol
+    from fgw_jax import runtime as runtime
     from fgw_jax import structure as structure
     from fgw_jax import training as training
     from fgw_jax.datasets.dataset import Dataset as Dataset
@@ -63,7 +66,8 @@ if TYPE_CHECKING:  # the same names, for type checkers and editors
     from fgw_jax.midpoint.decode import decode as decode
     from fgw_jax.midpoint.mixups import mixup as mixup
     from fgw_jax.midpoint.mixups import mixups as mixups
-    from fgw_jax.programs import keep_programs as keep_programs
+    from fgw_jax.runtime import processes as distributed  # noqa: F401
+    from fgw_jax.runtime.program_cache import keep_programs as keep_programs
 
 
 def __getattr__(name: str) -> Any:
@@ -73,6 +77,8 @@ def __getattr__(name: str) -> Any:
         return value
     if name in _ROOMS:
         return importlib.import_module(f"{__name__}.{name}")
+    if name in _ALIASES:
+        return importlib.import_module(_ALIASES[name])
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

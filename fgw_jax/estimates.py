@@ -17,11 +17,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fgw_jax import devices, streaming
 from fgw_jax.errors import InputError, check
 from fgw_jax.fgw import Reference, Relaxed, Strict
 from fgw_jax.midpoint import sizes
 from fgw_jax.midpoint.barycenter import aligner
+from fgw_jax.runtime import batching, parallel
 
 #: Rate of a float32 product of 512 x 512 on the two quiet cores of the fits, GFLOP/s.
 REFERENCE = 100.0
@@ -187,7 +187,7 @@ def _pairs(job: str, rows: np.ndarray, columns: np.ndarray, solver: Any) -> Esti
     if job == "distances" and isinstance(solver, Strict):
         unit *= solver.starts
     seconds = memory = 0.0
-    groups = streaming.pair_groups(rows, columns)
+    groups = batching.pair_groups(rows, columns)
     for group in groups:
         n, m = group.shape
         lanes = -(-len(group.items) // group.lanes) * group.lanes
@@ -195,11 +195,11 @@ def _pairs(job: str, rows: np.ndarray, columns: np.ndarray, solver: Any) -> Esti
         memory = max(memory, _BYTES_AN_ENTRY * group.lanes * (n * n + m * m + 6 * n * m))
     plans = 2 if job == "mixups" else 1
     results = 4.0 * plans * float((rows * columns).sum()) + 100.0 * len(rows)
-    side_by_side = devices.workers()
+    side_by_side = parallel.workers()
     # Devices of a CPU share its cores; accelerators work by themselves.
-    parallel = side_by_side if _on_cpu() else len(devices.local())
+    at_once = side_by_side if _on_cpu() else len(parallel.local())
     return Estimate(
-        seconds * slowness() / parallel,
+        seconds * slowness() / at_once,
         _COMPILE[job] * len(groups) * slowness() / min(side_by_side, len(groups)),
         memory * side_by_side,
         results,

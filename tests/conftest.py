@@ -14,7 +14,7 @@ import jax
 import numpy as np
 import pytest
 
-from fgw_jax import programs
+from fgw_jax.runtime import program_cache
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def compiled_code_is_dropped():
     Programs below half the limit are kept, because the next module often runs the same ones.
     """
     yield
-    programs.make_room()
+    program_cache.make_room()
 
 
 @pytest.fixture

@@ -254,7 +254,7 @@ def test_graphs_need_neither_disk_nor_locks_nor_learning():
         "import sys; sys.modules['fcntl'] = None; import fgw_jax; "
         "g = fgw_jax.Graph.from_edges([(0, 1)], 2); fgw_jax.Batch.stack([g]).unstack(); "
         "unwanted = ('flax', 'optax', 'jraph', 'ott', 'sklearn', 'networkx', 'matplotlib', "
-        "'fgw_jax.storage', 'fgw_jax.programs'); "
+        "'fgw_jax.runtime.files', 'fgw_jax.runtime.program_cache'); "
         "print([name for name in unwanted if name in sys.modules])"
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -13,12 +13,13 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from fgw_jax import Graph, Strict, devices
-from fgw_jax.buckets import grid_size
+from fgw_jax import Graph, Strict
 from fgw_jax.graphs import Batch
 from fgw_jax.midpoint import barycenter, descent, starts
 from fgw_jax.midpoint.barycenter import aligner
 from fgw_jax.midpoint.objective import problem_of
+from fgw_jax.runtime import parallel
+from fgw_jax.runtime.shapes import grid_size
 
 ALPHA = 0.95
 OUTER_LIMIT, OUTER_RTOL = 200, 5e-4
@@ -166,7 +167,7 @@ def geodesic_starts(pairs: Sequence[Pair]) -> list[list[np.ndarray]]:
         plans = barycenter.align(problem, aligner(Strict()))
         return descent.feasible(problem, starts.geodesic(problem, plans), 0)
 
-    compiled = devices.compiled(start, static_argnames="padded")
+    compiled = parallel.compiled(start, static_argnames="padded")
     out = []
     for pair in pairs:
         sizes = [g.num_nodes for g in pair.graphs]

@@ -73,17 +73,18 @@ def process(
         os.sched_setaffinity(0, {cores[number % len(cores)]})
     import jax
 
-    from fgw_jax import augment, datasets, distributed
+    from fgw_jax import augment, datasets
+    from fgw_jax.runtime import processes
 
-    distributed.initialize(address, count, number)
+    processes.initialize(address, count, number)
     data = datasets.load(dataset, data_dir)
     method = augment.FGWMixup(across_processes=True)
     seconds = []
     for _ in range(1 + repeats):
-        distributed.wait("ready")
+        processes.wait("ready")
         begin = time.perf_counter()
         made = method.draw(jax.random.key(0), data, num_new).dataset
-        distributed.wait("done")
+        processes.wait("done")
         seconds.append(time.perf_counter() - begin)
     best = min(seconds[1:])
     return {"s": best, "first draw s": seconds[0], "graphs": made.fingerprint()[:12]}

@@ -24,12 +24,13 @@ import numpy as np
 from absl import flags as absl_flags
 
 from experiments import flags
-from fgw_jax import backbones, datasets, storage
+from fgw_jax import backbones, datasets
 from fgw_jax.augment.base import Augmentation
 from fgw_jax.backbones import MPNNS, nodes
 from fgw_jax.backbones.layers import linear
 from fgw_jax.datasets import Dataset
 from fgw_jax.errors import InputError, check
+from fgw_jax.runtime import files
 from fgw_jax.training import Config, packing, step
 from fgw_jax.training.config import TracedHyperparameters
 from fgw_jax.training.sets import TrainingSets
@@ -317,5 +318,5 @@ def main(values: absl_flags.FlagValues) -> None:
     )
     note = f"batches of 128, {jax.default_backend()}, jax {jax.__version__}"
     text = "\n".join([note, "", header(), *map(line, rows)]) + "\n"
-    with storage.whole_file(out / "training.md") as file:
+    with files.whole_file(out / "training.md") as file:
         file.write(text.encode())

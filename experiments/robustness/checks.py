@@ -16,9 +16,10 @@ import jax
 import numpy as np
 
 from experiments.robustness.random_graphs import SIZE, SMALL, draw
-from fgw_jax import Reference, Relaxed, Strict, devices, distance
+from fgw_jax import Reference, Relaxed, Strict, distance
 from fgw_jax.fgw import Output, Status, from_graphs, lower_bound
 from fgw_jax.graphs import Batch
+from fgw_jax.runtime import parallel
 
 #: name -> solver, and which sides of its plans have their marginals.
 SOLVERS: dict[str, tuple[Any, str]] = {
@@ -86,7 +87,7 @@ def solve_batch(name: str) -> Callable[..., Output]:
     def one(graph1, graph2, alpha, init=None):
         return distance(graph1, graph2, alpha, solver, init)
 
-    return devices.compiled(jax.vmap(one))
+    return parallel.compiled(jax.vmap(one))
 
 
 def solve(name: str, *arguments: Any) -> Output:
@@ -94,7 +95,7 @@ def solve(name: str, *arguments: Any) -> Output:
     return jax.tree.map(np.asarray, solve_batch(name)(*arguments))
 
 
-@devices.compiled
+@parallel.compiled
 def lower_bounds(batch1: Any, batch2: Any, alpha: Any) -> jax.Array:
     """Lower bounds ``[B]`` of the pairs."""
     return jax.vmap(lower_bound)(batch1, batch2, alpha)
@@ -274,7 +275,7 @@ def triangle_check(seed: int, count: int, features: str = "any") -> Verdict:
     return verdict
 
 
-@devices.compiled
+@parallel.compiled
 def _values(batch1: Batch, batch2: Batch, plans: Any, alpha: Any) -> jax.Array:
     one = lambda a, b, plan, weight: from_graphs(a, b, weight).value(plan)  # noqa: E731
     return jax.vmap(one)(batch1, batch2, plans, alpha)

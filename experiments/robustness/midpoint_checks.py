@@ -19,10 +19,11 @@ from experiments.robustness.checks import (
     scales,
 )
 from experiments.robustness.random_graphs import SIZE, SMALL, draw
-from fgw_jax import Dataset, augment, decode, devices, mixup
+from fgw_jax import Dataset, augment, decode, mixup
 from fgw_jax.fgw import Status
 from fgw_jax.graphs import Batch
 from fgw_jax.midpoint import sizes
+from fgw_jax.runtime import parallel
 
 #: name -> solver of SOLVERS, start; the paper's loop is slow, and tried on small graphs.
 MIDPOINTS = {
@@ -43,7 +44,7 @@ def _mix_batch(name: str) -> Callable[..., Any]:
     def one(graph1, graph2, lam, alpha, key):
         return mixup(graph1, graph2, lam, alpha, solver, start=start, key=key)
 
-    return devices.compiled(jax.vmap(one))
+    return parallel.compiled(jax.vmap(one))
 
 
 def midpoint_check(name: str, seed: int, count: int, features: str = "any") -> Verdict:
@@ -100,7 +101,7 @@ def _difference(graph: Batch, source: Batch) -> np.ndarray:
     return np.maximum(features, np.abs(graph.structure - source.structure).max((1, 2)))
 
 
-@devices.compiled
+@parallel.compiled
 def _decode_batch(structures, densities, masks):
     return jax.vmap(decode)(structures, densities, masks)
 

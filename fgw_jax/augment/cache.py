@@ -16,11 +16,11 @@ from typing import Any
 
 import jax
 
-from fgw_jax import storage
 from fgw_jax.augment.drawing import key_numbers
 from fgw_jax.datasets.dataset import Dataset
 from fgw_jax.errors import DataError
 from fgw_jax.fingerprints import fingerprint
+from fgw_jax.runtime import files
 
 
 def remember(
@@ -38,7 +38,7 @@ def remember(
     if os.path.exists(path):
         with contextlib.suppress(DataError):
             return Dataset.load(path)
-    storage.check_writable(path)  # before the work, not after it
+    files.check_writable(path)  # before the work, not after it
     made = make()
     made.save(path)  # in the place of a damaged one, if there was one
     return made

@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 import jax
 import numpy as np
 
-from fgw_jax import distributed
 from fgw_jax import structure as structures
 from fgw_jax.augment import cache as caches
 from fgw_jax.augment import drawing
@@ -21,6 +20,7 @@ from fgw_jax.errors import check
 from fgw_jax.graphs import Graph
 from fgw_jax.inputs import check_whole
 from fgw_jax.midpoint import Median, mixups
+from fgw_jax.runtime import processes
 
 #: Rounds of redrawing before a midpoint is taken as it is.
 REDRAWS = 10
@@ -71,7 +71,7 @@ class FGWMixup(Augmentation):
         cache: folder that keeps made graphs between runs.
         refresh_every: epochs between fresh draws during training; ``None``: once per fold.
         across_processes: every process makes a share, and all end with all of them
-            (:mod:`fgw_jax.distributed`); all must make the same call.
+            (:mod:`fgw_jax.runtime.processes`); all must make the same call.
 
     >>> import jax, numpy as np
     >>> from fgw_jax import Dataset, Graph
@@ -204,7 +204,7 @@ class FGWMixup(Augmentation):
             # Dealt by size, so that no process has the larger graphs.
             nodes = np.array([graph.num_nodes for graph in dataset.graphs])
             order = np.lexsort((nodes[second], nodes[first], nodes[first] + nodes[second]))
-            mine = np.array(distributed.share(order), np.int64)
+            mine = np.array(processes.share(order), np.int64)
         pairs = [(dataset.graphs[first[i]], dataset.graphs[second[i]]) for i in mine]
         made = []
         if pairs:
@@ -230,7 +230,7 @@ class FGWMixup(Augmentation):
         sent = [(graph.adjacency, graph.features, *rest) for graph, *rest in made]
         options = {"structure": names[0], "measure": names[1]}
         whole: list[Any] = [None] * len(lams)
-        for item, (a, x, dropped, weight) in zip(order, distributed.gather(sent), strict=True):
+        for item, (a, x, dropped, weight) in zip(order, processes.gather(sent), strict=True):
             whole[item] = Graph.from_adjacency(a, x, **options), int(dropped), float(weight)
         return whole
 

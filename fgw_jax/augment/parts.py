@@ -14,11 +14,11 @@ from pathlib import Path
 
 import jax
 
-from fgw_jax import distributed, storage
 from fgw_jax.augment import cache
 from fgw_jax.augment.fgw_mixup import FGWMixup
 from fgw_jax.datasets.dataset import Dataset
 from fgw_jax.errors import check
+from fgw_jax.runtime import files, processes
 
 #: New graphs of a part: some seconds of work, a file of some hundred kilobytes.
 PART_SIZE = 500
@@ -96,9 +96,9 @@ def make(
     Returns:
         Number of parts this process made.
     """
-    todo = [part for part in distributed.share(parts) if not part.path.exists()]
+    todo = [part for part in processes.share(parts) if not part.path.exists()]
     for part in todo if progress is None else progress(todo):
-        storage.check_writable(part.path)  # before the work, not after it
+        files.check_writable(part.path)  # before the work, not after it
         drawn = method.draw(jax.random.fold_in(key, part.number), dataset, part.count)
         drawn.dataset.save(part.path)
     return len(todo)

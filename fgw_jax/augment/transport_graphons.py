@@ -15,11 +15,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fgw_jax import streaming
 from fgw_jax.augment.graphons import Accumulator, Graphon, align, degree_order, overlaps
 from fgw_jax.fgw.problem import Problem
 from fgw_jax.graphs import Graph
 from fgw_jax.inputs import float_dtype
+from fgw_jax.runtime import batching
 
 #: Relative change of the mean FGW that ends the outer loop, as in the paper.
 TOLERANCE = 5e-4
@@ -49,11 +49,11 @@ def barycenter_graphon(
     dtype = float_dtype()
     edges, features = start.edges.astype(dtype), start.features.astype(dtype)
     sizes = np.array([len(graph.mask) for graph in graphs])
-    chunks = streaming.pair_chunks([cells] * len(sizes), sizes.tolist(), max_shapes=3)
+    chunks = batching.pair_chunks([cells] * len(sizes), sizes.tolist(), max_shapes=3)
     work = []
     for chunk in chunks:
         width = chunk.shape[1]
-        batch = jax.device_put(streaming.stack(graphs, chunk.lanes, width))
+        batch = jax.device_put(batching.stack(graphs, chunk.lanes, width))
         plans = np.zeros((len(chunk.lanes), cells, width), dtype)
         for lane, item in enumerate(chunk.lanes):
             plans[lane, :, : sizes[item]] = overlaps(cells, sizes[item])

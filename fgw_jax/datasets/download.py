@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
-from fgw_jax import storage
 from fgw_jax.errors import DataError
+from fgw_jax.runtime import files
 
 T = TypeVar("T")
 _LARGEST = 4 << 30  # bytes, far beyond any dataset of the registry
@@ -60,7 +60,7 @@ def fetch(
     failures = []
     try:
         destination.parent.mkdir(parents=True, exist_ok=True)
-        with storage.scratch(destination.parent) as folder:
+        with files.scratch(destination.parent) as folder:
             part = folder / destination.name
             for url in urls:
                 try:
@@ -95,7 +95,7 @@ def _retry(url: str, part: Path, timeout: float, attempts: int) -> None:
         try:
             return _get(url, part, timeout)
         except (OSError, ValueError) as error:  # every error of requests is an OSError
-            if getattr(error, "errno", None) in storage.OF_THE_DISK:
+            if getattr(error, "errno", None) in files.OF_THE_DISK:
                 raise  # not the fault of the address
             status = getattr(getattr(error, "response", None), "status_code", 0)
             # The server's "no" (404, 403) stands; only its troubles (5xx) and the network's pass.

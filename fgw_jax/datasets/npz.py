@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fgw_jax import storage
 from fgw_jax.errors import DataError
 from fgw_jax.fields import FIELDS, with_names
 from fgw_jax.graphs import Graph
+from fgw_jax.runtime import files
 
 if TYPE_CHECKING:
     from fgw_jax.datasets.dataset import Dataset
@@ -43,7 +43,7 @@ def write(data: Dataset, path: str | os.PathLike[str]) -> None:
         )
     if data.split is not None:
         arrays |= {f"split_{part}": getattr(data.split, part) for part in SPLIT_PARTS}
-    with storage.whole_file(path) as file:
+    with files.whole_file(path) as file:
         np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
 
 

@@ -10,13 +10,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
-from fgw_jax import devices, streaming
 from fgw_jax.errors import check
 from fgw_jax.fgw import bounds
 from fgw_jax.fgw.checks import check_graphs, check_named, check_problem
 from fgw_jax.fgw.problem import Problem, from_graphs
 from fgw_jax.graphs import Graph, check_list
 from fgw_jax.inputs import concrete
+from fgw_jax.runtime import batching, parallel
 
 
 def lower_bound(
@@ -110,21 +110,21 @@ def lower_bounds(
 
     def solve(chunk):
         batches = (
-            streaming.stack(graphs, chunk.lanes, size)
+            batching.stack(graphs, chunk.lanes, size)
             for graphs, size in zip((graphs1, graphs2), chunk.shape, strict=True)
         )
         out = _bound_batch(*batches, number, q=q, feature_cost=feature_cost)
         return chunk.items, np.asarray(out)[: len(chunk.items)]
 
-    chunks = streaming.pair_chunks(sizes1, sizes2, max_shapes=max_shapes, chunk_size=chunk_size)
+    chunks = batching.pair_chunks(sizes1, sizes2, max_shapes=max_shapes, chunk_size=chunk_size)
     tasks = [functools.partial(solve, chunk) for chunk in chunks]
-    for items, values in devices.in_parallel(tasks):
+    for items, values in parallel.in_parallel(tasks):
         result[items] = values
     check_finite(result)
     return result
 
 
-@functools.partial(devices.compiled, shared=("alpha",), static_argnames=("q", "feature_cost"))
+@functools.partial(parallel.compiled, shared=("alpha",), static_argnames=("q", "feature_cost"))
 def _bound_batch(batch1, batch2, alpha, *, q, feature_cost):
     one = lambda a, b: finite_bound(from_graphs(a, b, alpha, q, feature_cost))  # noqa: E731
     return jax.vmap(one)(batch1, batch2)

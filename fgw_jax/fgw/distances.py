@@ -12,8 +12,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
-from fgw_jax import streaming
-from fgw_jax.buckets import grid_shapes
 from fgw_jax.errors import check
 from fgw_jax.fgw import gradients, iteration, lanes
 from fgw_jax.fgw.checks import (
@@ -30,6 +28,8 @@ from fgw_jax.fgw.scaling import warn_if_dwarfed
 from fgw_jax.fgw.strict import Strict
 from fgw_jax.graphs import Batch, Graph, check_list
 from fgw_jax.inputs import check_whole
+from fgw_jax.runtime import batching
+from fgw_jax.runtime.shapes import grid_shapes
 
 
 def distance(
@@ -89,7 +89,7 @@ def distance(
         feature_cost=feature_cost if named else "given",
         plans=True,
     )
-    out = streaming.take(out, 0)
+    out = batching.take(out, 0)
     return dataclasses.replace(out, plan=out.plan[:n, :m])
 
 
@@ -231,7 +231,7 @@ def distances(
         "of each (pairwise() compares all with all)",
     )
     check_list("graphs1, graphs2", graphs1 + graphs2)
-    pool, first, second = streaming.pool(graphs1, graphs2)
+    pool, first, second = batching.pool(graphs1, graphs2)
     warn_if_dwarfed(pool, alpha)
     pairs = lanes.Pairs(pool, first, second, _number(alpha), solver, q, feature_cost, plans)
     return _solve_pairs(pairs, chunk_size, max_shapes, progress)
@@ -295,7 +295,7 @@ def _solve_pairs(
     min_gain: float = 0.0,
 ) -> Distances:
     sizes, count = _sizes(pairs.pool), len(pairs.first)
-    groups = streaming.pair_groups(
+    groups = batching.pair_groups(
         sizes[pairs.first],
         sizes[pairs.second],
         max_shapes=max_shapes,
@@ -304,7 +304,7 @@ def _solve_pairs(
     )
     kept: list[Any] = [None] * count
     scalars: dict[str, np.ndarray] = {}
-    with streaming.progress_bar(count, progress, "pairs") as tick:
+    with batching.progress_bar(count, progress, "pairs") as tick:
         for items, out in itertools.chain.from_iterable(lanes.solve(pairs, groups)):
             for name in _SCALARS:
                 values = getattr(out, name)

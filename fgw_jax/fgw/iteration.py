@@ -19,8 +19,8 @@ from typing import Any, Protocol
 import jax
 import jax.numpy as jnp
 
-from fgw_jax import programs
 from fgw_jax.fgw.problem import Problem
+from fgw_jax.runtime import program_cache
 
 
 class Status(enum.IntEnum):
@@ -68,7 +68,7 @@ class State:
     scale: Any
 
 
-@programs.serializable
+@program_cache.serializable
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, eq=False)
 class Output:

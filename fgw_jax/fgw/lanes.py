@@ -16,11 +16,11 @@ from typing import Any
 import jax
 import numpy as np
 
-from fgw_jax import devices, streaming
 from fgw_jax.fgw import iteration
 from fgw_jax.fgw.iteration import Output
 from fgw_jax.fgw.problem import from_graphs
 from fgw_jax.graphs import Graph
+from fgw_jax.runtime import batching, parallel
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,21 +50,21 @@ class Pairs:
     def batches(self, items: np.ndarray, shape: tuple[int, int]) -> tuple[Any, Any]:
         """Both sides of the pairs ``items``, padded and stacked."""
         return (
-            streaming.stack(self.pool, self.first[items], shape[0]),
-            streaming.stack(self.pool, self.second[items], shape[1]),
+            batching.stack(self.pool, self.first[items], shape[0]),
+            batching.stack(self.pool, self.second[items], shape[1]),
         )
 
 
 def solve(
-    pairs: Pairs, groups: Sequence[streaming.Group]
+    pairs: Pairs, groups: Sequence[batching.Group]
 ) -> Iterator[list[tuple[np.ndarray, Output]]]:
     """Solve the groups; yields lists of positions and their outputs (numpy) as they are done."""
     if _stops_by_itself(pairs.solver):
-        parts, run = streaming.in_turns(groups, streaming.REFILL_ROUNDS), _steps
+        parts, run = batching.in_turns(groups, batching.REFILL_ROUNDS), _steps
     else:
-        parts, run = streaming.in_turns(groups, 1), _at_once
+        parts, run = batching.in_turns(groups, 1), _at_once
     tasks = [functools.partial(lambda p: list(run(pairs, p)), part) for part in parts]
-    return devices.in_parallel(tasks)
+    return parallel.in_parallel(tasks)
 
 
 def _stops_by_itself(solver: Any) -> bool:
@@ -74,22 +74,22 @@ def _stops_by_itself(solver: Any) -> bool:
     return steps and not iteration.fixed_count(solver)
 
 
-def _at_once(pairs: Pairs, group: streaming.Group) -> Iterator[tuple[np.ndarray, Output]]:
+def _at_once(pairs: Pairs, group: batching.Group) -> Iterator[tuple[np.ndarray, Output]]:
     options = {"q": pairs.q, "feature_cost": pairs.feature_cost, "plans": pairs.plans}
     for chunk in group.chunks():
         batches = pairs.batches(chunk.lanes, group.shape)
         out = solve_batch(pairs.solver, *batches, pairs.alpha, None, None, **options)
-        yield chunk.items, streaming.take(jax.tree.map(np.asarray, out), slice(len(chunk.items)))
+        yield chunk.items, batching.take(jax.tree.map(np.asarray, out), slice(len(chunk.items)))
 
 
-def _steps(pairs: Pairs, group: streaming.Group) -> Iterator[tuple[np.ndarray, Output]]:
+def _steps(pairs: Pairs, group: batching.Group) -> Iterator[tuple[np.ndarray, Output]]:
     options = {"q": pairs.q, "feature_cost": pairs.feature_cost}
     solver = pairs.solver
 
     def enter(items):
         return _enter(solver, *pairs.batches(items, group.shape), pairs.alpha, **options)
 
-    return streaming.refill(
+    return batching.refill(
         group,
         enter,
         functools.partial(_advance, solver),
@@ -98,7 +98,7 @@ def _steps(pairs: Pairs, group: streaming.Group) -> Iterator[tuple[np.ndarray, O
 
 
 @functools.partial(
-    devices.compiled,
+    parallel.compiled,
     shared=("solver", "alpha"),
     static_argnames=("q", "feature_cost", "plans"),
     keep=True,
@@ -114,7 +114,7 @@ def solve_batch(solver, batch1, batch2, alpha, init, cost, *, q, feature_cost, p
 
 
 @functools.partial(
-    devices.compiled, shared=("solver", "alpha"), static_argnames=("q", "feature_cost")
+    parallel.compiled, shared=("solver", "alpha"), static_argnames=("q", "feature_cost")
 )
 def _enter(solver, batch1, batch2, alpha, *, q, feature_cost):
     build = lambda a, b: from_graphs(a, b, alpha, q, feature_cost)  # noqa: E731
@@ -122,16 +122,16 @@ def _enter(solver, batch1, batch2, alpha, *, q, feature_cost):
     return problem, jax.vmap(lambda p: solver.init(p, None))(problem)
 
 
-@functools.partial(devices.compiled, shared=("solver", "leaving"))
+@functools.partial(parallel.compiled, shared=("solver", "leaving"))
 def _advance(solver, problem, start, state, fresh, empty, leaving):
-    """Blocks of steps until enough lanes are done (:func:`streaming.refill`)."""
-    return streaming.until_some_leave(
+    """Blocks of steps until enough lanes are done (:func:`batching.refill`)."""
+    return batching.until_some_leave(
         lambda problem, state: iteration.advance(solver, problem, state),
         lambda state: iteration.finished(solver, state),
     )(problem, start, state, fresh, empty, leaving)
 
 
-@functools.partial(devices.compiled, shared=("solver",), static_argnames="plans")
+@functools.partial(parallel.compiled, shared=("solver",), static_argnames="plans")
 def _leave(solver, problem, state, *, plans):
     return _trim(jax.vmap(solver.output)(problem, state), plans)
 

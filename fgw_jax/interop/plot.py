@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fgw_jax import storage
 from fgw_jax.errors import check
 from fgw_jax.graphs import Graph
 from fgw_jax.midpoint import decode
 from fgw_jax.midpoint.barycenter import Midpoint
+from fgw_jax.runtime import files
 
 #: Least distance between two nodes, in units of the mean edge of a layout.
 _SPACING = 0.9
@@ -127,7 +127,7 @@ def save(figure: Any, path: str | os.PathLike[str]) -> Path:
         The path.
     """
     target = Path(path)
-    with storage.whole_file(target) as file:
+    with files.whole_file(target) as file:
         figure.savefig(file, format=target.suffix[1:] or "png", dpi=130)
     return target
 

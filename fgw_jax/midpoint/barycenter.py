@@ -17,7 +17,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
-from fgw_jax import programs
 from fgw_jax.fgw import bounds
 from fgw_jax.fgw.iteration import Status
 from fgw_jax.fgw.relaxed import Relaxed
@@ -25,6 +24,7 @@ from fgw_jax.fgw.strict import Strict
 from fgw_jax.graphs import Graph
 from fgw_jax.midpoint import descent, starts
 from fgw_jax.midpoint.objective import MidpointProblem, problem_of, reciprocal
+from fgw_jax.runtime import program_cache
 
 #: Change of the objective, relative and absolute, that ends the outer loop.
 OUTER_RTOL, OUTER_ATOL = 5e-4, 1e-7
@@ -51,7 +51,7 @@ ADVICE = {
 }
 
 
-@programs.serializable
+@program_cache.serializable
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, eq=False)
 class Midpoint:

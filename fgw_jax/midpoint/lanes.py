@@ -15,11 +15,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fgw_jax import devices, streaming
 from fgw_jax.graphs import Batch, Graph
 from fgw_jax.midpoint import barycenter
 from fgw_jax.midpoint.barycenter import Midpoint
 from fgw_jax.midpoint.objective import problem_of
+from fgw_jax.runtime import batching, parallel
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Pairs:
     def sources(self, items: np.ndarray, size: int) -> Batch:
         """Both sources of the pairs ``items``, padded and stacked, ``[L, 2, ...]``."""
         both = np.stack([self.first[items], self.second[items]], 1).ravel()
-        stacked = streaming.stack(self.pool, both, size)
+        stacked = batching.stack(self.pool, both, size)
         return jax.tree.map(lambda x: x.reshape(len(items), 2, *x.shape[1:]), stacked)
 
     def alignments(self, items: np.ndarray, size: int) -> np.ndarray:
@@ -72,12 +72,12 @@ class Pairs:
         return out
 
 
-def solve(pairs: Pairs, groups: Sequence[streaming.Group]) -> Iterator[list[tuple[int, Midpoint]]]:
+def solve(pairs: Pairs, groups: Sequence[batching.Group]) -> Iterator[list[tuple[int, Midpoint]]]:
     """Solve the groups; yields lists of positions and their midpoints, unpadded, as they come."""
     if pairs.plans is None:
-        parts, run = streaming.in_turns(groups, streaming.REFILL_ROUNDS), _steps
+        parts, run = batching.in_turns(groups, batching.REFILL_ROUNDS), _steps
     else:
-        parts, run = streaming.in_turns(groups, 1), _at_once
+        parts, run = batching.in_turns(groups, 1), _at_once
     sides = pairs.sides
 
     def task(part):
@@ -87,10 +87,10 @@ def solve(pairs: Pairs, groups: Sequence[streaming.Group]) -> Iterator[list[tupl
             for lane, item in enumerate(items)
         ]
 
-    return devices.in_parallel([functools.partial(task, part) for part in parts])
+    return parallel.in_parallel([functools.partial(task, part) for part in parts])
 
 
-def _at_once(pairs: Pairs, group: streaming.Group) -> Iterator[tuple[np.ndarray, Midpoint]]:
+def _at_once(pairs: Pairs, group: batching.Group) -> Iterator[tuple[np.ndarray, Midpoint]]:
     n, m = group.shape
     for chunk in group.chunks():
         mids = _solve(
@@ -102,10 +102,10 @@ def _at_once(pairs: Pairs, group: streaming.Group) -> Iterator[tuple[np.ndarray,
             pairs.alignments(chunk.lanes, m),
             padded=n,
         )
-        yield chunk.items, streaming.take(jax.tree.map(np.asarray, mids), slice(len(chunk.items)))
+        yield chunk.items, batching.take(jax.tree.map(np.asarray, mids), slice(len(chunk.items)))
 
 
-def _steps(pairs: Pairs, group: streaming.Group) -> Iterator[tuple[np.ndarray, Midpoint]]:
+def _steps(pairs: Pairs, group: batching.Group) -> Iterator[tuple[np.ndarray, Midpoint]]:
     n, m = group.shape
     solver = barycenter.cold(pairs.solver)
 
@@ -115,7 +115,7 @@ def _steps(pairs: Pairs, group: streaming.Group) -> Iterator[tuple[np.ndarray, M
         problem, state = _enter(sources, lams, nodes, pairs.alpha, keys, padded=n)
         return (problem, sources), state
 
-    return streaming.refill(group, enter, functools.partial(_advance, solver), _leave)
+    return batching.refill(group, enter, functools.partial(_advance, solver), _leave)
 
 
 def of_pair(
@@ -141,7 +141,7 @@ def of_pair(
 
 
 @functools.partial(
-    devices.compiled, shared=("alpha", "solver"), static_argnames="padded", keep=True
+    parallel.compiled, shared=("alpha", "solver"), static_argnames="padded", keep=True
 )
 def _solve(sources, lams, nodes, alpha, solver, plans, *, padded):
     def one(s, lam, n, plan):
@@ -150,7 +150,7 @@ def _solve(sources, lams, nodes, alpha, solver, plans, *, padded):
     return jax.vmap(one)(sources, lams, nodes, plans)
 
 
-@functools.partial(devices.compiled, shared=("alpha",), static_argnames="padded")
+@functools.partial(parallel.compiled, shared=("alpha",), static_argnames="padded")
 def _enter(sources, lams, nodes, alpha, keys, *, padded):
     def one(s, lam, n, key):
         ratios = jnp.stack([lam, 1.0 - lam])
@@ -160,16 +160,16 @@ def _enter(sources, lams, nodes, alpha, keys, *, padded):
     return jax.vmap(one)(sources, lams, nodes, keys)
 
 
-@functools.partial(devices.compiled, shared=("solver", "leaving"))
+@functools.partial(parallel.compiled, shared=("solver", "leaving"))
 def _advance(solver, problem_and_sources, start, state, fresh, empty, leaving):
-    """Outer steps until enough lanes are done (:func:`streaming.refill`)."""
-    return streaming.until_some_leave(
+    """Outer steps until enough lanes are done (:func:`batching.refill`)."""
+    return batching.until_some_leave(
         lambda problem, state: barycenter.paper_step(problem, solver, state),
         barycenter.paper_done,
     )(problem_and_sources[0], start, state, fresh, empty, leaving)
 
 
-@functools.partial(devices.compiled, shared=())
+@functools.partial(parallel.compiled, shared=())
 def _leave(problem_and_sources, state):
     problem, sources = problem_and_sources
     return jax.vmap(barycenter.paper_finish)(problem, sources, state)

@@ -12,7 +12,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
-from fgw_jax import streaming
 from fgw_jax.errors import InputError, check
 from fgw_jax.fgw import Strict, distances, from_graphs
 from fgw_jax.fgw.checks import check_problem, check_solver
@@ -21,6 +20,7 @@ from fgw_jax.inputs import check_key, check_whole, concrete
 from fgw_jax.midpoint import barycenter, lanes, sizes
 from fgw_jax.midpoint.barycenter import Midpoint
 from fgw_jax.midpoint.starts import STARTS
+from fgw_jax.runtime import batching
 
 #: Pairs whose alignments are held at a time: what is held beside the results does not grow.
 BLOCK = 8192
@@ -189,7 +189,7 @@ def mixups(
     solver = Strict() if solver is None else solver
     key = _stacked(key)
     _check(graphs1[0], graphs2[0], lams_, alpha, solver, start, key)
-    pool, first, second = streaming.pool(graphs1, graphs2)
+    pool, first, second = batching.pool(graphs1, graphs2)
     counts = np.array([g.num_nodes for g in pool])
     nodes = _sizes(size, counts[first], counts[second], lams_)
     # The larger graph first: half as many padded shapes. Plans and values are turned back below.
@@ -199,7 +199,7 @@ def mixups(
     dtype = np.asarray(pool[0].weights).dtype
     keys = None if key is None else _keys(key, len(graphs1))
     items: list[Any] = [None] * len(graphs1)
-    with streaming.progress_bar(len(items), progress, "midpoints") as advance:
+    with batching.progress_bar(len(items), progress, "midpoints") as advance:
         for block in blocks(first, second):
             ends = pool, first[block], second[block]
             alignments = None
@@ -215,7 +215,7 @@ def mixups(
                 None if keys is None else keys[block],
                 alignments,
             )
-            groups = streaming.pair_groups(
+            groups = batching.pair_groups(
                 nodes[block], pairs.sides.max(1), max_shapes=max_shapes, chunk_size=chunk_size
             )
             for found in lanes.solve(pairs, groups):

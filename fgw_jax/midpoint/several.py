@@ -11,8 +11,6 @@ import jax
 import numpy as np
 from jax.typing import ArrayLike
 
-from fgw_jax import devices
-from fgw_jax.buckets import round_up
 from fgw_jax.errors import check
 from fgw_jax.fgw.checks import check_problem, check_solver
 from fgw_jax.fgw.strict import Strict
@@ -21,6 +19,8 @@ from fgw_jax.inputs import check_key, check_whole, floats, symmetric
 from fgw_jax.midpoint import barycenter
 from fgw_jax.midpoint.barycenter import Midpoint
 from fgw_jax.midpoint.mixups import check_start
+from fgw_jax.runtime import parallel
+from fgw_jax.runtime.shapes import round_up
 
 
 def mean(
@@ -117,7 +117,7 @@ def _check_shape(name: str, values: np.ndarray, shape: tuple[int, int]) -> None:
     check(values.shape == shape, told)
 
 
-@functools.partial(devices.compiled, static_argnames=("padded", "start"))
+@functools.partial(parallel.compiled, static_argnames=("padded", "start"))
 def _solve(
     sources, ratios, size, alpha, solver, key, fixed_structure, fixed_features, *, padded, start
 ):

@@ -18,12 +18,13 @@ from typing import Any, TypeVar
 
 import jax
 
-from fgw_jax import backbones, datasets, devices, distributed, fingerprints, programs, streaming
+from fgw_jax import backbones, datasets, fingerprints
 from fgw_jax.datasets import Dataset, Split, corrupt_labels, splits
 from fgw_jax.errors import FgwJaxError, InputError, check
 from fgw_jax.protocol import results
 from fgw_jax.protocol.settings import Settings
 from fgw_jax.protocol.summary import run_key
+from fgw_jax.runtime import batching, parallel, processes, program_cache
 from fgw_jax.training.fit import fit
 
 Item = TypeVar("Item")
@@ -248,13 +249,13 @@ def run(
     check(workers is None or workers >= 1, f"workers: {workers} must be at least 1")
     todo = missing(work, store, runner)
     lock = threading.Lock()
-    at_once = max(1, min(workers or devices.workers(), MOST_WORKERS, len(todo)))
+    at_once = max(1, min(workers or parallel.workers(), MOST_WORKERS, len(todo)))
     failed: list[tuple[Job, FgwJaxError]] = []
 
     def task(job: Job) -> tuple[Job, dict[str, Any] | None]:
         with lock:
             done = runner.key(job) in store  # by another process
-        programs.make_room()  # a sweep compiles hundreds of programs
+        program_cache.make_room()  # a sweep compiles hundreds of programs
         try:
             return job, None if done else runner.run(job) | {"side_by_side": at_once}
         except FgwJaxError as error:
@@ -262,8 +263,8 @@ def run(
             return job, None
 
     tasks = [functools.partial(task, job) for job in todo]
-    with streaming.progress_bar(len(tasks), progress, "folds") as advance:
-        for job, line in devices.in_parallel(tasks, at_once):
+    with batching.progress_bar(len(tasks), progress, "folds") as advance:
+        for job, line in parallel.in_parallel(tasks, at_once):
             with lock:
                 written = line is not None and store.append(line)
             if written:
@@ -284,5 +285,5 @@ def exchange(work: Sequence[Job], store: results.Store, runner: FoldRunner) -> N
     all of them.
     """
     own = [json.dumps(store[runner.key(job)]) for job in work]
-    for (line,) in distributed.gather([(line,) for line in own]):
+    for (line,) in processes.gather([(line,) for line in own]):
         store.append(json.loads(str(line)))

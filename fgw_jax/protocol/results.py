@@ -20,8 +20,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from fgw_jax import storage
 from fgw_jax.errors import DataError, InputError
+from fgw_jax.runtime import files
 
 FORMAT = "fgw_jax.result.1"
 _PACKAGES = ("jax", "jaxlib", "flax", "optax", "ott-jax", "numpy", "scikit-learn")
@@ -135,7 +135,7 @@ class Store:
             finally:
                 os.close(file)  # releases the lock
         except OSError as error:
-            raise storage.unwritable(self.path, error) from error
+            raise files.unwritable(self.path, error) from error
 
     def _catch_up(self) -> None:
         """Read what was appended since the last read; a missing file counts as empty."""

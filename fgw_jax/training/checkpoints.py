@@ -11,8 +11,8 @@ import flax.serialization
 import jax
 import numpy as np
 
-from fgw_jax import storage
 from fgw_jax.errors import DataError, InputError
+from fgw_jax.runtime import files
 
 _FORMAT = "fgw_jax.checkpoint.2"
 
@@ -44,7 +44,7 @@ def save(path: str | os.PathLike[str], owner: str, content: Any) -> None:
     data = flax.serialization.msgpack_serialize(
         {"format": _FORMAT, "owner": owner, "leaves": leaves}
     )
-    with storage.whole_file(path) as file:
+    with files.whole_file(path) as file:
         file.write(data)
 
 

@@ -3,7 +3,7 @@
 FGW_JAX_KILLS sets the number of kills of the slow tests (12 by default). A full disk is a file
 size limit of the process (EFBIG), and a tmpfs of one megabyte (ENOSPC) where one may be mounted.
 
-Covers fgw_jax.storage.
+Covers fgw_jax.runtime.files.
 """
 
 import os
@@ -17,8 +17,8 @@ import pytest
 
 from experiments import faults
 from experiments.robustness import crash_workers
-from fgw_jax import storage
 from fgw_jax.errors import DataError
+from fgw_jax.runtime import files
 
 ROOT = Path(__file__).resolve().parents[2]
 KILLS = int(os.environ.get("FGW_JAX_KILLS", "12"))
@@ -59,12 +59,12 @@ def test_the_eye_for_damage_sees(tmp_path):
 
 
 def test_leftovers_of_the_dead_go_and_those_of_the_living_stay(tmp_path):
-    dead = tmp_path / f"{storage.PREFIX}dead"
+    dead = tmp_path / f"{files.PREFIX}dead"
     dead.mkdir()
     (dead / "half").write_text("half")
-    with storage.scratch(tmp_path) as mine:
+    with files.scratch(tmp_path) as mine:
         assert [p.name for p in tmp_path.iterdir()] == [mine.name]
-        with storage.whole_file(tmp_path / "other") as file:
+        with files.whole_file(tmp_path / "other") as file:
             file.write(b"whole")
         assert mine.exists()
     assert [p.name for p in tmp_path.iterdir()] == ["other"]
@@ -73,7 +73,7 @@ def test_leftovers_of_the_dead_go_and_those_of_the_living_stay(tmp_path):
 def test_what_was_there_stays_when_writing_fails(tmp_path):
     path = tmp_path / "file"
     path.write_text("old")
-    with pytest.raises(RuntimeError), storage.whole_file(path) as file:
+    with pytest.raises(RuntimeError), files.whole_file(path) as file:
         file.write(b"new")
         raise RuntimeError
     assert path.read_text() == "old"

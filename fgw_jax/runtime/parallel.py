@@ -20,7 +20,7 @@ import jax
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from fgw_jax import programs
+from fgw_jax.runtime import program_cache
 
 #: Name of the axis of devices.
 AXIS = "lanes"
@@ -57,7 +57,8 @@ def compiled(
         shared: names of the arguments that all lanes share; ``None``: the function has no lanes
             and stays on one device.
         static_argnames: as in ``jax.jit``; keyword arguments.
-        keep: whether :func:`fgw_jax.programs.keep_programs` applies; results must be serializable.
+        keep: whether :func:`~fgw_jax.runtime.program_cache.keep_programs` applies; results
+            must be serializable.
     """
     names = list(inspect.signature(function).parameters)
     lane_names = [name for name in names if name not in (shared or ())]
@@ -91,7 +92,7 @@ def compiled(
             lanes = jax.tree.leaves(args[names.index(lane_names[0])])[0].shape[0]
             mesh, alone = _mesh(lanes), lanes == 1
         if mesh is None:
-            program = programs.kept(function, args, static, _light(alone)) if keep else None
+            program = program_cache.kept(function, args, static, _light(alone)) if keep else None
             if program is not None:
                 return program(*jax.tree.leaves(args))
             return on_one(jax.default_backend(), alone)(*args, **static)

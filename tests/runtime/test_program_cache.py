@@ -8,9 +8,10 @@ import jax
 import numpy as np
 import pytest
 
-from fgw_jax import Relaxed, distances, keep_programs, mixups, programs
+from fgw_jax import Relaxed, distances, keep_programs, mixups
 from fgw_jax.datasets import synthetic
 from fgw_jax.errors import InputError
+from fgw_jax.runtime import program_cache
 
 QUICK = Relaxed()  # to compile
 
@@ -31,7 +32,7 @@ def test_kept_programs_give_the_same_bits(folder):
     kept = distances(graphs[:4], graphs[4:], solver=QUICK).value
     files = traced(folder)
     assert files, "nothing was kept"
-    programs._ready.clear()
+    program_cache._ready.clear()
     again = distances(graphs[:4], graphs[4:], solver=QUICK).value
     assert traced(folder) == files, "a second program for the same call"
     keep_programs(None)
@@ -59,7 +60,7 @@ def test_damaged_files_are_written_again(folder, content):
     expected = distances(graphs[:2], graphs[2:], solver=QUICK).value
     for path in traced(folder):
         path.write_bytes(content)
-    programs._ready.clear()
+    program_cache._ready.clear()
     np.testing.assert_array_equal(distances(graphs[:2], graphs[2:], solver=QUICK).value, expected)
     assert all(path.stat().st_size > 1000 for path in traced(folder))
 
@@ -118,15 +119,15 @@ def test_a_new_process_traces_nothing(folder):
 
 def test_programs_are_dropped_when_they_are_too_many():
     """Hundreds of compiled programs would end the process: Linux limits its memory maps."""
-    count = lambda: programs._MAPS.read_bytes().count(b"\n")  # noqa: E731
-    if not programs._MAPS.exists():
-        assert not programs.make_room(0)
+    count = lambda: program_cache._MAPS.read_bytes().count(b"\n")  # noqa: E731
+    if not program_cache._MAPS.exists():
+        assert not program_cache.make_room(0)
         return
     square = jax.jit(lambda x: (x @ x.T).sum())
     for n in range(1, 30):
         square(np.ones((n, 3), np.float32))
     before = count()
-    assert not programs.make_room() and count() == before
-    assert programs.make_room(before - 1)
+    assert not program_cache.make_room() and count() == before
+    assert program_cache.make_room(before - 1)
     assert count() < before - 29
     assert square(np.ones((2, 3), np.float32)) == 12.0

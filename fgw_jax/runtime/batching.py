@@ -17,10 +17,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fgw_jax import devices
-from fgw_jax.buckets import grid_shapes, pair_shapes
 from fgw_jax.errors import check
 from fgw_jax.graphs import Batch, Graph
+from fgw_jax.runtime import parallel
+from fgw_jax.runtime.shapes import grid_shapes, pair_shapes
 
 #: Default bound of one chunk, in float entries over all lanes. On CPU a chunk that stays in the
 #: second-level cache runs up to 1.7 times faster; accelerators want large batches.
@@ -83,10 +83,11 @@ def pair_groups(
 ) -> list[Group]:
     """Groups of pairs of sizes ``(rows, columns)``, large shapes first.
 
-    By default shapes come from a fixed grid (:func:`fgw_jax.buckets.grid_shapes`), so that the next
-    list compiles nothing. With ``max_shapes`` they are fitted to this list, as many as save
-    ``min_gain`` of padded work each (:func:`fgw_jax.buckets.pair_shapes`). ``chunk_size`` bounds
-    the lanes; by default the bound follows from :data:`CHUNK_ENTRIES` for each device.
+    By default shapes come from a fixed grid (:func:`~fgw_jax.runtime.shapes.grid_shapes`), so that
+    the next list compiles nothing. With ``max_shapes`` they are fitted to this list, as many as
+    save ``min_gain`` of padded work each (:func:`~fgw_jax.runtime.shapes.pair_shapes`).
+    ``chunk_size`` bounds the lanes; by default the bound follows from :data:`CHUNK_ENTRIES` for
+    each device.
     """
     check(
         chunk_size is None or chunk_size >= 1,
@@ -97,7 +98,7 @@ def pair_groups(
     else:
         shapes = pair_shapes(rows, columns, max_shapes, min_gain)
     bound = CHUNK_ENTRIES.get(jax.default_backend(), LARGE_CHUNK_ENTRIES)
-    num_devices = len(devices.local())
+    num_devices = len(parallel.local())
     groups = []
     for number in np.argsort([-r * c * max(r, c) for r, c in shapes.shapes], kind="stable"):
         n, m = shapes.shapes[number]
@@ -107,7 +108,7 @@ def pair_groups(
         lanes = lane_count(len(items), most)
         if max_shapes is not None:  # fitted to this list: chunks of one size, hardly a filler lane
             lanes = -(-len(items) // -(-len(items) // most))
-        groups.append(Group((n, m), items, devices.even(lanes)))
+        groups.append(Group((n, m), items, parallel.even(lanes)))
     return groups
 
 

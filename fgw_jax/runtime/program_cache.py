@@ -19,10 +19,10 @@ from typing import Any, TypeVar
 
 import jax
 
-from fgw_jax import storage
 from fgw_jax.errors import DataError, check
 from fgw_jax.fingerprints import code_fingerprint
 from fgw_jax.graphs import Graph
+from fgw_jax.runtime import files
 
 Type = TypeVar("Type", bound=type)
 
@@ -164,7 +164,7 @@ def _read(path: Path) -> Any:
 
 def _write(path: Path, exported: Any) -> None:
     try:
-        with storage.whole_file(path) as file:
+        with files.whole_file(path) as file:
             file.write(exported.serialize())
     except DataError:  # a full or read-only disk costs time, not the result
         return

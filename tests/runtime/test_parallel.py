@@ -9,14 +9,15 @@ import jax
 import numpy as np
 import pytest
 
-from fgw_jax import devices
 from fgw_jax.errors import InputError
+from fgw_jax.runtime import parallel
 
 MANY = """
 import sys
 import threading
 import jax, numpy as np
-from fgw_jax import Relaxed, augment, datasets, devices, distances, mixups, pairwise
+from fgw_jax import Relaxed, augment, datasets, distances, mixups, pairwise
+from fgw_jax.runtime import parallel
 from fgw_jax.fgw import lower_bounds
 
 data = datasets.synthetic(num_graphs=20, size=6, seed=3)
@@ -40,10 +41,10 @@ found = {
 made = augment.FGWMixup(ratio=0.9, solver=Relaxed())(jax.random.key(0), data)
 found["augmented"] = np.concatenate([graph.features.ravel() for graph in made.graphs])
 with jax.default_device(jax.devices()[-1]):
-    assert len(devices.local()) == 1
-    alone = devices.compiled(lambda x: x + 1, shared=())(np.ones(8))
+    assert len(parallel.local()) == 1
+    alone = parallel.compiled(lambda x: x + 1, shared=())(np.ones(8))
     assert alone.devices() == {jax.devices()[-1]}
-print(len(devices.local()))
+print(len(parallel.local()))
 np.savez(sys.argv[1], **found)
 """
 
@@ -70,25 +71,25 @@ def test_eight_devices_give_what_one_gives(tmp_path):
 
 
 def test_functions_without_lanes_and_with_absent_arguments():
-    plain = devices.compiled(lambda x, *, twice: 2 * x if twice else x, static_argnames="twice")
+    plain = parallel.compiled(lambda x, *, twice: 2 * x if twice else x, static_argnames="twice")
     assert float(plain(3.0, twice=True)) == 6.0
-    lanes = devices.compiled(lambda scale, x, y: scale * x if y is None else y, shared=("scale",))
+    lanes = parallel.compiled(lambda scale, x, y: scale * x if y is None else y, shared=("scale",))
     np.testing.assert_array_equal(lanes(2.0, np.ones(3), None), [2.0, 2.0, 2.0])
 
 
 def test_one_device_leaves_the_number_of_lanes():
-    assert [devices.even(n) for n in (1, 7, 30)] == [1, 7, 30]
+    assert [parallel.even(n) for n in (1, 7, 30)] == [1, 7, 30]
 
 
 def test_tasks_return_their_results_and_pass_on_errors():
     tasks = [lambda i=i: i for i in range(5)]
-    assert sorted(devices.in_parallel(tasks)) == list(range(5))
+    assert sorted(parallel.in_parallel(tasks)) == list(range(5))
 
     def fail():
         raise InputError("task: broken")
 
     with pytest.raises(InputError, match="broken"):
-        list(devices.in_parallel([*tasks, fail]))
+        list(parallel.in_parallel([*tasks, fail]))
 
     begun, later = [], threading.Event()
 
@@ -96,7 +97,7 @@ def test_tasks_return_their_results_and_pass_on_errors():
         later.wait(10)
         return "slow"
 
-    found = devices.in_parallel([fail, slow, *(lambda i=i: begun.append(i) for i in range(9))], 2)
+    found = parallel.in_parallel([fail, slow, *(lambda i=i: begun.append(i) for i in range(9))], 2)
     threading.Timer(0.3, later.set).start()
     with pytest.raises(InputError, match="broken"):
         begun.extend(found)
@@ -108,5 +109,5 @@ def test_tasks_see_the_precision_of_their_caller():
         return jax.numpy.ones(()).dtype
 
     with jax.enable_x64(True):
-        assert {str(d) for d in devices.in_parallel([dtype] * 4)} == {"float64"}
-    assert {str(d) for d in devices.in_parallel([dtype] * 4)} == {"float32"}
+        assert {str(d) for d in parallel.in_parallel([dtype] * 4)} == {"float64"}
+    assert {str(d) for d in parallel.in_parallel([dtype] * 4)} == {"float32"}

@@ -6,13 +6,14 @@ import io
 import numpy as np
 import pytest
 
-from fgw_jax import Graph, streaming
+from fgw_jax import Graph
 from fgw_jax.errors import InputError
+from fgw_jax.runtime import batching
 
 
 def test_every_item_is_in_one_chunk_that_holds_it(rng):
     rows, columns = rng.integers(1, 60, 100), rng.integers(1, 60, 100)
-    chunks = streaming.pair_chunks(rows, columns, max_shapes=5, chunk_size=7)
+    chunks = batching.pair_chunks(rows, columns, max_shapes=5, chunk_size=7)
     seen = np.concatenate([chunk.items for chunk in chunks])
     assert sorted(seen) == list(range(100))
     assert len({chunk.shape for chunk in chunks}) <= 5
@@ -24,14 +25,14 @@ def test_every_item_is_in_one_chunk_that_holds_it(rng):
 
 
 def test_memory_of_a_chunk_is_bounded_and_large_shapes_come_first():
-    groups = streaming.pair_groups([300] * 9 + [10] * 9, [300] * 9 + [10] * 9, max_shapes=2)
+    groups = batching.pair_groups([300] * 9 + [10] * 9, [300] * 9 + [10] * 9, max_shapes=2)
     assert [group.shape for group in groups] == [(320, 320), (12, 12)]
     assert groups[0].lanes == 1  # one pair of this size is a chunk of its own
     assert groups[1].lanes >= 9
 
 
 def test_groups_split_into_parts_of_the_same_lanes():
-    group = streaming.Group((8, 8), np.arange(10), 2)
+    group = batching.Group((8, 8), np.arange(10), 2)
     parts = group.split(2)
     assert [len(part.items) for part in parts] == [4, 4, 2]
     assert {part.lanes for part in parts} == {2}
@@ -39,20 +40,20 @@ def test_groups_split_into_parts_of_the_same_lanes():
 
 def test_chunk_size_must_be_positive():
     with pytest.raises(InputError, match="chunk_size"):
-        streaming.pair_groups([1], [1], chunk_size=0)
+        batching.pair_groups([1], [1], chunk_size=0)
 
 
 def test_stacking_repeats_graphs_in_the_order_asked_for():
     graphs = [Graph.from_edges([(0, 1)], 2), Graph.from_edges([(0, 1), (1, 2)], 3)]
-    batch = streaming.stack(graphs, np.array([1, 0, 1]), 4)
+    batch = batching.stack(graphs, np.array([1, 0, 1]), 4)
     assert [graph.num_nodes for graph in batch] == [3, 2, 3]
 
 
 def test_progress_bar_counts_items():
     stream = io.StringIO()
-    with contextlib.redirect_stderr(stream), streaming.progress_bar(3, True, "pairs") as tick:
+    with contextlib.redirect_stderr(stream), batching.progress_bar(3, True, "pairs") as tick:
         tick(3)
     assert "pairs" in stream.getvalue() and "3/3" in stream.getvalue()
-    with contextlib.redirect_stderr(stream), streaming.progress_bar(3, False, "hidden") as tick:
+    with contextlib.redirect_stderr(stream), batching.progress_bar(3, False, "hidden") as tick:
         tick(3)
     assert "hidden" not in stream.getvalue()

@@ -9,9 +9,10 @@ import jax
 import numpy as np
 import pytest
 
-from fgw_jax import Relaxed, datasets, distributed
+from fgw_jax import Relaxed, datasets
 from fgw_jax.augment import FGWMixup
 from fgw_jax.errors import InputError
+from fgw_jax.runtime import processes
 
 PROCESS = """
 import sys
@@ -89,14 +90,14 @@ def test_two_processes_make_the_dataset_of_one(tmp_path):
 )
 def test_wrong_numbers_of_processes_are_named(given, said):
     with pytest.raises(InputError, match=said):
-        distributed.initialize(*given)
+        processes.initialize(*given)
 
 
 def test_a_process_alone_shares_with_nobody():
-    distributed.initialize(None, 1, 0)
-    assert distributed.is_first()
-    assert distributed.share("abc") == ["a", "b", "c"]
-    distributed.wait("nobody")
+    processes.initialize(None, 1, 0)
+    assert processes.is_first()
+    assert processes.share("abc") == ["a", "b", "c"]
+    processes.wait("nobody")
 
 
 def test_what_goes_between_processes_comes_back_as_it_was():
@@ -106,14 +107,14 @@ def test_what_goes_between_processes_comes_back_as_it_was():
         (),
         (np.array([True, False]), np.arange(3, dtype=np.float32), np.full((1, 1, 2), 2**40)),
     ]
-    (data,) = distributed._all_bytes(distributed._pack(items))
-    back = distributed._unpack(data)
+    (data,) = processes._all_bytes(processes._pack(items))
+    back = processes._unpack(data)
     assert [len(item) for item in back] == [3, 0, 3]
     for item, given in zip(back, items, strict=True):
         for array, expected in zip(item, given, strict=True):
             np.testing.assert_array_equal(array, expected)
             assert array.dtype == np.asarray(expected).dtype
-    assert distributed._unpack(distributed._pack([])) == []
+    assert processes._unpack(processes._pack([])) == []
 
 
 def test_a_cache_and_sharing_exclude_each_other():

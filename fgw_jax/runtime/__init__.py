@@ -1,0 +1,1 @@
+"""How work runs: padded sizes, batches of ragged lists, devices and threads, processes, files."""
