@@ -36,7 +36,7 @@ def compiled_code_is_dropped():
     Programs below half the limit are kept, because the next module often runs the same ones.
     """
     yield
-    program_cache.make_room()
+    program_cache.drop_compiled_programs()
 
 
 @pytest.fixture

@@ -96,6 +96,12 @@ def violations(names, forbidden, found=imported_by):
 
 
 @pytest.mark.parametrize("package", SOLVERS)
+def test_solvers_need_no_disk(package):
+    forbidden = ["fcntl", *(f"fgw_jax.runtime.{name}" for name in ("files", "program_cache"))]
+    assert violations(in_package(package), forbidden, closure) == []
+
+
+@pytest.mark.parametrize("package", SOLVERS)
 def test_solvers_know_nothing_of_learning(package):
     names = in_package(package)
     assert names

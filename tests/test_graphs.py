@@ -267,10 +267,11 @@ def test_solvers_and_datasets_work_without_locks():
         "g = fgw_jax.Graph.from_edges([(0, 1)], 2); h = fgw_jax.Graph.from_edges([], 2); "
         "data = fgw_jax.Dataset([g, h], [0, 1]); "
         "print(float(fgw_jax.distance(g, h).value) > 0, fgw_jax.mixup(g, h, 0.5).graph.num_nodes, "
+        "'fgw_jax.runtime.program_cache' in sys.modules, "
         "len(fgw_jax.augment.FGWMixup(ratio=0.5)(jax.random.key(0), data)))"
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert out.stdout.strip() == "True 2 3"
+    assert out.stdout.strip() == "True 2 False 3"
 
 
 def test_graphs_pass_through_jit_vmap_and_grad(rng):

@@ -20,7 +20,6 @@ import jax
 import jax.numpy as jnp
 
 from fgw_jax.fgw.problem import Problem
-from fgw_jax.runtime import program_cache
 
 
 class Status(enum.IntEnum):
@@ -68,7 +67,6 @@ class State:
     scale: Any
 
 
-@program_cache.serializable
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, eq=False)
 class Output:

@@ -60,9 +60,9 @@ def solve(
 ) -> Iterator[list[tuple[np.ndarray, Output]]]:
     """Solve the groups; yields lists of positions and their outputs (numpy) as they are done."""
     if _stops_by_itself(pairs.solver):
-        parts, run = batching.in_turns(groups, batching.REFILL_ROUNDS), _steps
+        parts, run = batching.interleave(groups, batching.REFILL_ROUNDS), _steps
     else:
-        parts, run = batching.in_turns(groups, 1), _at_once
+        parts, run = batching.interleave(groups, 1), _at_once
     tasks = [functools.partial(lambda p: list(run(pairs, p)), part) for part in parts]
     return parallel.in_parallel(tasks)
 

@@ -24,7 +24,6 @@ from fgw_jax.fgw.strict import Strict
 from fgw_jax.graphs import Graph
 from fgw_jax.midpoint import descent, starts
 from fgw_jax.midpoint.objective import MidpointProblem, problem_of, reciprocal
-from fgw_jax.runtime import program_cache
 
 #: Change of the objective, relative and absolute, that ends the outer loop.
 OUTER_RTOL, OUTER_ATOL = 5e-4, 1e-7
@@ -51,7 +50,6 @@ ADVICE = {
 }
 
 
-@program_cache.serializable
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, eq=False)
 class Midpoint:

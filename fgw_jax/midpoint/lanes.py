@@ -75,9 +75,9 @@ class Pairs:
 def solve(pairs: Pairs, groups: Sequence[batching.Group]) -> Iterator[list[tuple[int, Midpoint]]]:
     """Solve the groups; yields lists of positions and their midpoints, unpadded, as they come."""
     if pairs.plans is None:
-        parts, run = batching.in_turns(groups, batching.REFILL_ROUNDS), _steps
+        parts, run = batching.interleave(groups, batching.REFILL_ROUNDS), _steps
     else:
-        parts, run = batching.in_turns(groups, 1), _at_once
+        parts, run = batching.interleave(groups, 1), _at_once
     sides = pairs.sides
 
     def task(part):

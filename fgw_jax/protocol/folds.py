@@ -255,7 +255,7 @@ def run(
     def task(job: Job) -> tuple[Job, dict[str, Any] | None]:
         with lock:
             done = runner.key(job) in store  # by another process
-        program_cache.make_room()  # a sweep compiles hundreds of programs
+        program_cache.drop_compiled_programs()  # a sweep compiles hundreds of programs
         try:
             return job, None if done else runner.run(job) | {"side_by_side": at_once}
         except FgwJaxError as error:

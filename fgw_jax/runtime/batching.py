@@ -108,12 +108,12 @@ def pair_groups(
         lanes = lane_count(len(items), most)
         if max_shapes is not None:  # fitted to this list: chunks of one size, hardly a filler lane
             lanes = -(-len(items) // -(-len(items) // most))
-        groups.append(Group((n, m), items, parallel.even(lanes)))
+        groups.append(Group((n, m), items, parallel.round_to_devices(lanes)))
     return groups
 
 
-def in_turns(groups: Sequence[Group], rounds: int) -> list[Group]:
-    """The groups split (:meth:`Group.split`), one part of every shape first.
+def interleave(groups: Sequence[Group], rounds: int) -> list[Group]:
+    """Split groups (:meth:`Group.split`) and interleave their parts: one of every shape first.
 
     Two tasks of one shape at the same time would compile it twice.
     """

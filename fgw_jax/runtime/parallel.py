@@ -20,10 +20,22 @@ import jax
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from fgw_jax.runtime import program_cache
-
 #: Name of the axis of devices.
 AXIS = "lanes"
+
+#: Finds programs stored on disk; set by :func:`use_stored_programs`.
+_stored: Callable[..., Callable[..., Any] | None] | None = None
+
+
+def use_stored_programs(find: Callable[..., Callable[..., Any] | None] | None) -> None:
+    """Let functions compiled with ``keep`` look for stored programs first; ``None``: no longer.
+
+    Args:
+        find: see :func:`fgw_jax.runtime.program_cache.stored`, registered by ``keep_programs``, so
+            that solvers need no disk.
+    """
+    global _stored
+    _stored = find
 
 
 def local() -> list[jax.Device]:
@@ -34,8 +46,8 @@ def local() -> list[jax.Device]:
     return jax.local_devices() if chosen is None else jax.local_devices(backend=chosen)[:1]
 
 
-def even(lanes: int) -> int:
-    """The next number of lanes that the devices share evenly: as many on each, or one each."""
+def round_to_devices(lanes: int) -> int:
+    """``lanes`` rounded up to a multiple of the number of devices, if there are more lanes."""
     count = len(local())
     return lanes if lanes < count else -(-lanes // count) * count
 
@@ -92,7 +104,8 @@ def compiled(
             lanes = jax.tree.leaves(args[names.index(lane_names[0])])[0].shape[0]
             mesh, alone = _mesh(lanes), lanes == 1
         if mesh is None:
-            program = program_cache.kept(function, args, static, _light(alone)) if keep else None
+            find = _stored if keep else None
+            program = None if find is None else find(function, args, static, _light(alone))
             if program is not None:
                 return program(*jax.tree.leaves(args))
             return on_one(jax.default_backend(), alone)(*args, **static)
@@ -130,7 +143,7 @@ def accepts(option: str, value: Any) -> bool:
 
 
 def _mesh(lanes: int) -> Mesh | None:
-    """The devices that share ``lanes`` evenly (:func:`even`); ``None`` if that is one."""
+    """The devices that share ``lanes`` (:func:`round_to_devices`); ``None`` if that is one."""
     devices = local()
     count = min(lanes, len(devices))
     if count == 1 or lanes % count:

@@ -1,32 +1,40 @@
-"""Programs kept on disk, so that a new process neither traces nor compiles them again.
+"""On-disk cache of programs, so that a new process neither traces nor compiles them again.
 
-JAX's compilation cache keeps what the compiler made. To look it up a process still traces its
-functions in Python and lowers them, which for the solvers of lists takes longer than reading all
-their programs. What tracing gave is therefore kept as well, as ``jax.export`` writes it.
+JAX's compilation cache stores the output of the compiler. To look it up, a process still has to
+trace its functions in Python and lower them, which for the batched solvers takes longer than
+reading all their programs. The traced programs are therefore stored as well, by ``jax.export``.
 
-In memory the programs of a long job are dropped before they are too many: :func:`make_room`.
+Solvers do not import this module: :func:`keep_programs` registers the lookup with
+:mod:`fgw_jax.runtime.parallel`. In memory, the programs of a long job are dropped before there are
+too many of them: :func:`drop_compiled_programs`.
 """
 
 from __future__ import annotations
 
+import functools
 import hashlib
+import importlib
 import importlib.util
 import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import jax
 
 from fgw_jax.errors import DataError, check
 from fgw_jax.fingerprints import code_fingerprint
-from fgw_jax.graphs import Graph
-from fgw_jax.runtime import files
+from fgw_jax.runtime import files, parallel
 
-Type = TypeVar("Type", bound=type)
+#: types in the arguments and results of stored programs, imported when the first one is needed
+_TYPES = (
+    ("fgw_jax.graphs", "Graph"),
+    ("fgw_jax.fgw", "Output"),
+    ("fgw_jax.midpoint", "Midpoint"),
+)
 
-#: where Linux tells what is mapped into this process, and how many maps it may have
+#: where Linux lists the memory maps of this process, and how many it may have
 _MAPS, _MAPS_LIMIT = Path("/proc/self/maps"), Path("/proc/sys/vm/max_map_count")
 
 #: settings of JAX's compilation cache that :func:`keep_programs` changes
@@ -39,12 +47,19 @@ _ready: dict[str, Callable[..., Any]] = {}
 
 
 def keep_programs(folder: str | os.PathLike[str] | None) -> None:
-    """Keep programs in ``folder`` from now on, and look for them there; ``None``: no longer.
+    """Enable the on-disk program cache in ``folder``; ``None`` disables it.
 
-    Turns on JAX's compilation cache there too, and with ``None`` leaves it as it was before. A fold
-    of midpoints then starts within seconds in every process but the first. Programs are found again
-    only by the same versions of this package and of JAX. Without the library flatbuffers only
-    compiled programs are kept. Keep the folder to yourself: what lies in it is run.
+    JAX's compilation cache is enabled in the same folder; ``None`` restores its previous settings.
+    A fold of midpoints then starts within seconds in every process but the first. Programs are
+    found only by the same source code of this package and the same version of JAX. Without the
+    library flatbuffers only compiled programs are stored.
+
+    Args:
+        folder: where programs are stored. Its content is executed: do not share it with users you
+            do not trust.
+
+    Raises:
+        InputError: if ``folder`` is a file.
     """
     check(
         folder is None or not os.path.isfile(folder),
@@ -59,32 +74,42 @@ def keep_programs(folder: str | os.PathLike[str] | None) -> None:
     values = _before.values() if folder is None else (os.fspath(folder), 0.2)
     for name, value in zip(_SETTINGS, values, strict=True):
         jax.config.update(name, value)
-    # JAX opens its cache once; without this it would go on with the folder it has.
+    # JAX opens its cache once; without this it would keep using the previous folder.
     compilation_cache.reset_cache()
     with _lock:
-        _ready.clear()  # what is only in memory would be missing in the new folder
+        _ready.clear()  # programs that are only in memory would be missing in the new folder
+    parallel.use_stored_programs(None if folder is None else stored)
 
 
-def serializable(cls: Type) -> Type:
-    """Let a registered dataclass without static fields be the result of a kept program."""
+@functools.cache
+def _register_types() -> None:
+    """Let :data:`_TYPES`, dataclasses without static fields, be results of stored programs."""
     import jax.export
 
-    jax.export.register_pytree_node_serialization(
-        cls,
-        serialized_name=f"{cls.__module__}.{cls.__qualname__}",
-        serialize_auxdata=lambda _: b"",
-        deserialize_auxdata=lambda _: (),
-    )
-    return cls
+    for module, name in _TYPES:
+        cls = getattr(importlib.import_module(module), name)
+        jax.export.register_pytree_node_serialization(
+            cls,
+            serialized_name=f"{cls.__module__}.{cls.__qualname__}",
+            serialize_auxdata=lambda _: b"",
+            deserialize_auxdata=lambda _: (),
+        )
 
 
-def kept(
+def stored(
     function: Callable[..., Any], args: tuple[Any, ...], static: dict[str, Any], options: Any
 ) -> Callable[..., Any] | None:
-    """``function`` of these arguments as a program of their leaves, read or traced and written.
+    """A compiled ``function`` of the leaves of ``args``, read from disk or traced and written.
 
-    ``None`` where nothing is kept: :func:`keep_programs` was not called, or the call is itself
-    traced. ``options`` are those of the compiler.
+    Args:
+        function: a pure function.
+        args: its positional arguments.
+        static: its keyword arguments, part of the program.
+        options: options of the compiler.
+
+    Returns:
+        The program; ``None`` where nothing is stored, because the cache is disabled or the call is
+        itself traced.
     """
     if _folder is None or importlib.util.find_spec("flatbuffers") is None:
         return None
@@ -94,6 +119,7 @@ def kept(
     name = _name(function, leaves, tree, static)
     with _lock:
         if name not in _ready:
+            _register_types()
             exported = _read(_folder / name)
             if exported is None:
                 exported = _trace(function, leaves, tree, static)
@@ -102,20 +128,25 @@ def kept(
         return _ready[name]
 
 
-def make_room(most: int | None = None) -> bool:
-    """Drop all compiled programs when this process has more than ``most`` memory maps.
+def drop_compiled_programs(max_maps: int | None = None) -> bool:
+    """Drop all compiled programs when this process has more than ``max_maps`` memory maps.
 
-    Compiled code lies in maps of its own, many a program, and Linux grants a process no more than a
-    limit (65,530 as a rule), past which no more code can be mapped. By default programs are dropped
-    at half of it. Those that are needed again are compiled again, or read. Returns whether they
-    were dropped; never, where there is no such count.
+    Compiled code uses separate memory maps, many per program, and Linux limits their number per
+    process (65,530 by default); beyond it no code can be mapped. Programs that are needed again are
+    compiled again, or read from disk.
+
+    Args:
+        max_maps: by default half of the limit.
+
+    Returns:
+        Whether programs were dropped; always ``False`` on systems that do not list memory maps.
     """
     try:
         maps = _MAPS.read_bytes().count(b"\n")
-        most = int(_MAPS_LIMIT.read_text()) // 2 if most is None else most
+        max_maps = int(_MAPS_LIMIT.read_text()) // 2 if max_maps is None else max_maps
     except OSError:
         return False
-    if maps <= most:
+    if maps <= max_maps:
         return False
     with _lock:
         _ready.clear()
@@ -124,9 +155,9 @@ def make_room(most: int | None = None) -> bool:
 
 
 def _name(function: Callable[..., Any], leaves: Any, tree: Any, static: dict[str, Any]) -> str:
-    """Of everything a trace depends on."""
+    """File name from a hash of everything a trace depends on."""
     config: Any = jax.config
-    told = (
+    parts = (
         function.__module__,
         function.__qualname__,
         tree,
@@ -140,7 +171,7 @@ def _name(function: Callable[..., Any], leaves: Any, tree: Any, static: dict[str
         jax.__version__,
         code_fingerprint(),
     )
-    return f"fgw_jax-{hashlib.sha256(repr(told).encode()).hexdigest()}"
+    return f"fgw_jax-{hashlib.sha256(repr(parts).encode()).hexdigest()}"
 
 
 def _trace(function: Callable[..., Any], leaves: Any, tree: Any, static: dict[str, Any]) -> Any:
@@ -153,12 +184,12 @@ def _trace(function: Callable[..., Any], leaves: Any, tree: Any, static: dict[st
 
 
 def _read(path: Path) -> Any:
-    """The program in a file; ``None`` if there is none, or none that can be read."""
+    """The program in a file; ``None`` if the file is missing or damaged."""
     import jax.export
 
     try:
         return jax.export.deserialize(bytearray(path.read_bytes()))
-    except Exception:  # what a damaged file raises is not documented; it is written again
+    except Exception:  # undocumented which one a damaged file raises; it is written again
         return None
 
 
@@ -166,9 +197,5 @@ def _write(path: Path, exported: Any) -> None:
     try:
         with files.whole_file(path) as file:
             file.write(exported.serialize())
-    except DataError:  # a full or read-only disk costs time, not the result
+    except DataError:  # on a full or read-only disk the program is traced again next time
         return
-
-
-# Registered here, not where it is defined: graphs need neither files nor jax.export.
-serializable(Graph)

@@ -78,7 +78,7 @@ def test_functions_without_lanes_and_with_absent_arguments():
 
 
 def test_one_device_leaves_the_number_of_lanes():
-    assert [parallel.even(n) for n in (1, 7, 30)] == [1, 7, 30]
+    assert [parallel.round_to_devices(n) for n in (1, 7, 30)] == [1, 7, 30]
 
 
 def test_tasks_return_their_results_and_pass_on_errors():

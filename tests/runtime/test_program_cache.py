@@ -121,13 +121,13 @@ def test_programs_are_dropped_when_they_are_too_many():
     """Hundreds of compiled programs would end the process: Linux limits its memory maps."""
     count = lambda: program_cache._MAPS.read_bytes().count(b"\n")  # noqa: E731
     if not program_cache._MAPS.exists():
-        assert not program_cache.make_room(0)
+        assert not program_cache.drop_compiled_programs(0)
         return
     square = jax.jit(lambda x: (x @ x.T).sum())
     for n in range(1, 30):
         square(np.ones((n, 3), np.float32))
     before = count()
-    assert not program_cache.make_room() and count() == before
-    assert program_cache.make_room(before - 1)
+    assert not program_cache.drop_compiled_programs() and count() == before
+    assert program_cache.drop_compiled_programs(before - 1)
     assert count() < before - 29
     assert square(np.ones((2, 3), np.float32)) == 12.0
