@@ -108,17 +108,14 @@ def lower_bounds(
     result = np.zeros(len(graphs1), jnp.result_type(float))
     number = jnp.asarray(alpha, result.dtype)
 
-    def solve(chunk):
-        batches = (
-            batching.stack(graphs, chunk.lanes, size)
-            for graphs, size in zip((graphs1, graphs2), chunk.shape, strict=True)
-        )
-        out = _bound_batch(*batches, number, q=q, feature_cost=feature_cost)
-        return chunk.items, np.asarray(out)[: len(chunk.items)]
+    def enter(items, shape):
+        batch1 = batching.stack(graphs1, items, shape[0])
+        batch2 = batching.stack(graphs2, items, shape[1])
+        return _bound_batch(batch1, batch2, number, q=q, feature_cost=feature_cost)
 
-    chunks = batching.pair_chunks(sizes1, sizes2, max_shapes=max_shapes, chunk_size=chunk_size)
-    tasks = [functools.partial(solve, chunk) for chunk in chunks]
-    for items, values in parallel.in_parallel(tasks):
+    groups = batching.pair_groups(sizes1, sizes2, max_shapes=max_shapes, chunk_size=chunk_size)
+    job = batching.Job(enter, crop=lambda items, values: [(items, values)])
+    for [(items, values)] in batching.run(job, groups):
         result[items] = values
     check_finite(result)
     return result

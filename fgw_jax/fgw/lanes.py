@@ -1,9 +1,6 @@
-"""Many pairs through compiled batches: one batch at once, or lanes that empty and fill again.
+"""Distances of many pairs as a job of the batching engine (:mod:`fgw_jax.runtime.batching`).
 
-A solver with a fixed count runs chunk by chunk. One that stops by itself runs as a set of lanes
-of one padded shape: between blocks of steps, pairs that are done leave and waiting pairs take
-their lanes, so that one slow pair does not hold the others. A lane's result does not depend on
-its neighbours.
+A solver with a fixed number of steps runs chunk by chunk; lanes of one that stops by itself refill.
 """
 
 from __future__ import annotations
@@ -59,12 +56,25 @@ def solve(
     pairs: Pairs, groups: Sequence[batching.Group]
 ) -> Iterator[list[tuple[np.ndarray, Output]]]:
     """Solve the groups; yields lists of positions and their outputs (numpy) as they are done."""
-    if _stops_by_itself(pairs.solver):
-        parts, run = batching.interleave(groups, batching.REFILL_ROUNDS), _steps
-    else:
-        parts, run = batching.interleave(groups, 1), _at_once
-    tasks = [functools.partial(lambda p: list(run(pairs, p)), part) for part in parts]
-    return parallel.in_parallel(tasks)
+    solver = pairs.solver
+    options = {"q": pairs.q, "feature_cost": pairs.feature_cost}
+
+    def at_once(items, shape):
+        batches = pairs.batches(items, shape)
+        return solve_batch(solver, *batches, pairs.alpha, None, None, **options, plans=pairs.plans)
+
+    def enter(items, shape):
+        return _enter(solver, *pairs.batches(items, shape), pairs.alpha, **options)
+
+    if not _stops_by_itself(solver):
+        return batching.run(batching.Job(at_once, _found), groups)
+    advance = functools.partial(_advance, solver)
+    leave = functools.partial(_leave, solver, plans=pairs.plans)
+    return batching.run(batching.Job(enter, _found, advance, leave), groups)
+
+
+def _found(items: np.ndarray, out: Output) -> list[tuple[np.ndarray, Output]]:
+    return [(items, out)]
 
 
 def _stops_by_itself(solver: Any) -> bool:
@@ -72,29 +82,6 @@ def _stops_by_itself(solver: Any) -> bool:
     single = getattr(solver, "starts", 1) == 1 and getattr(solver, "method", None) != "cg"
     steps = hasattr(solver, "step") and single
     return steps and not iteration.fixed_count(solver)
-
-
-def _at_once(pairs: Pairs, group: batching.Group) -> Iterator[tuple[np.ndarray, Output]]:
-    options = {"q": pairs.q, "feature_cost": pairs.feature_cost, "plans": pairs.plans}
-    for chunk in group.chunks():
-        batches = pairs.batches(chunk.lanes, group.shape)
-        out = solve_batch(pairs.solver, *batches, pairs.alpha, None, None, **options)
-        yield chunk.items, batching.take(jax.tree.map(np.asarray, out), slice(len(chunk.items)))
-
-
-def _steps(pairs: Pairs, group: batching.Group) -> Iterator[tuple[np.ndarray, Output]]:
-    options = {"q": pairs.q, "feature_cost": pairs.feature_cost}
-    solver = pairs.solver
-
-    def enter(items):
-        return _enter(solver, *pairs.batches(items, group.shape), pairs.alpha, **options)
-
-    return batching.refill(
-        group,
-        enter,
-        functools.partial(_advance, solver),
-        lambda problem, state: _leave(solver, problem, state, plans=pairs.plans),
-    )
 
 
 @functools.partial(
@@ -124,7 +111,7 @@ def _enter(solver, batch1, batch2, alpha, *, q, feature_cost):
 
 @functools.partial(parallel.compiled, shared=("solver", "leaving"))
 def _advance(solver, problem, start, state, fresh, empty, leaving):
-    """Blocks of steps until enough lanes are done (:func:`batching.refill`)."""
+    """Blocks of steps until enough lanes are done."""
     return batching.until_some_leave(
         lambda problem, state: iteration.advance(solver, problem, state),
         lambda state: iteration.finished(solver, state),

@@ -1,7 +1,7 @@
-"""Many midpoints through compiled batches: chunks from a geodesic start, lanes that refill else.
+"""Many midpoints as a job of the batching engine (:mod:`fgw_jax.runtime.batching`).
 
-From a geodesic start all pairs do the same number of rounds, and run chunk by chunk. The paper's
-loop ends after two outer steps or two hundred: its pairs run in lanes that empty and fill again.
+From a geodesic start all pairs take the same number of rounds, and run chunk by chunk. The paper's
+loop ends after two outer steps or two hundred: its lanes refill.
 """
 
 from __future__ import annotations
@@ -74,48 +74,29 @@ class Pairs:
 
 def solve(pairs: Pairs, groups: Sequence[batching.Group]) -> Iterator[list[tuple[int, Midpoint]]]:
     """Solve the groups; yields lists of positions and their midpoints, unpadded, as they come."""
-    if pairs.plans is None:
-        parts, run = batching.interleave(groups, batching.REFILL_ROUNDS), _steps
-    else:
-        parts, run = batching.interleave(groups, 1), _at_once
     sides = pairs.sides
 
-    def task(part):
+    def at_once(items, shape):
+        sources, plans = pairs.sources(items, shape[1]), pairs.alignments(items, shape[1])
+        lams, nodes = pairs.lams[items], pairs.nodes[items]
+        return _solve(sources, lams, nodes, pairs.alpha, pairs.solver, plans, padded=shape[0])
+
+    def enter(items, shape):
+        sources, keys = pairs.sources(items, shape[1]), pairs.keys[items]
+        lams, nodes = pairs.lams[items], pairs.nodes[items]
+        problem, state = _enter(sources, lams, nodes, pairs.alpha, keys, padded=shape[0])
+        return (problem, sources), state
+
+    def crop(items, host):
         return [
             (item, _crop(host, lane, pairs.nodes[item], sides[item], pairs.turned[item]))
-            for items, host in run(pairs, part)
             for lane, item in enumerate(items)
         ]
 
-    return parallel.in_parallel([functools.partial(task, part) for part in parts])
-
-
-def _at_once(pairs: Pairs, group: batching.Group) -> Iterator[tuple[np.ndarray, Midpoint]]:
-    n, m = group.shape
-    for chunk in group.chunks():
-        mids = _solve(
-            pairs.sources(chunk.lanes, m),
-            pairs.lams[chunk.lanes],
-            pairs.nodes[chunk.lanes],
-            pairs.alpha,
-            pairs.solver,
-            pairs.alignments(chunk.lanes, m),
-            padded=n,
-        )
-        yield chunk.items, batching.take(jax.tree.map(np.asarray, mids), slice(len(chunk.items)))
-
-
-def _steps(pairs: Pairs, group: batching.Group) -> Iterator[tuple[np.ndarray, Midpoint]]:
-    n, m = group.shape
-    solver = barycenter.cold(pairs.solver)
-
-    def enter(items):
-        sources, keys = pairs.sources(items, m), pairs.keys[items]
-        lams, nodes = pairs.lams[items], pairs.nodes[items]
-        problem, state = _enter(sources, lams, nodes, pairs.alpha, keys, padded=n)
-        return (problem, sources), state
-
-    return batching.refill(group, enter, functools.partial(_advance, solver), _leave)
+    if pairs.plans is not None:
+        return batching.run(batching.Job(at_once, crop), groups)
+    advance = functools.partial(_advance, barycenter.cold(pairs.solver))
+    return batching.run(batching.Job(enter, crop, advance, _leave), groups)
 
 
 def of_pair(
@@ -162,7 +143,7 @@ def _enter(sources, lams, nodes, alpha, keys, *, padded):
 
 @functools.partial(parallel.compiled, shared=("solver", "leaving"))
 def _advance(solver, problem_and_sources, start, state, fresh, empty, leaving):
-    """Outer steps until enough lanes are done (:func:`batching.refill`)."""
+    """Outer steps until enough lanes are done."""
     return batching.until_some_leave(
         lambda problem, state: barycenter.paper_step(problem, solver, state),
         barycenter.paper_done,

@@ -1,14 +1,15 @@
-"""Ragged lists through compiled functions: group by shape, stack, run in chunks.
+"""Ragged lists through compiled functions: group by shape, stack, run, crop.
 
-The host-side way in of every batched function. Items are grouped into few padded shapes, each
-group is cut into chunks whose memory is bounded, and lane counts come from a fixed grid, so that
-lists drawn from one dataset meet compiled functions again.
+The one engine of distances, lower bounds and midpoints (:func:`run`). Items are grouped into few
+padded shapes, each group is cut into chunks of bounded memory, and lane counts come from a fixed
+grid, so that lists drawn from one dataset reuse compiled functions.
 """
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -170,24 +171,61 @@ def pool(
     return distinct, places[0], places[1]
 
 
-def refill(
-    group: Group,
-    enter: Callable[[np.ndarray], tuple[Any, Any]],
-    advance: Callable[..., tuple[Any, Any]],
-    leave: Callable[[Any, Any], Any],
-) -> Iterator[tuple[np.ndarray, Any]]:
-    """Lanes of one shape that empty and fill again; yields positions and their results (numpy).
+@dataclasses.dataclass(frozen=True)
+class Job:
+    """What :func:`run` does with the lanes of a chunk, all of one padded shape.
 
-    Between calls of ``advance`` items that are done leave and waiting ones take their lanes, so
-    that a slow item does not hold the others.
+    Without ``advance`` a chunk is one call. With it, lanes refill: between calls of ``advance``
+    items that are done leave and waiting ones take their lanes, so that a slow item does not delay
+    the others. A lane's result does not depend on its neighbors.
+
+    Attributes:
+        enter: stacks the items ``[L]`` of all lanes, padded to a shape, and calls the compiled
+            function. Returns the results of all lanes or, for lanes that refill, their problems
+            and initial states.
+        crop: from the positions ``[k]`` of finished items and their results (numpy, ``k`` lanes)
+            to the list that :func:`run` yields; here padding is removed.
+        advance: from problems, initial states, states, flags of refilled and of empty lanes and
+            the share of lanes to wait for, to new states and flags of finished lanes
+            (:func:`until_some_leave`).
+        leave: from problems and states to results.
+    """
+
+    enter: Callable[[np.ndarray, tuple[int, int]], Any]
+    crop: Callable[[np.ndarray, Any], list[Any]]
+    advance: Callable[..., tuple[Any, Any]] | None = None
+    leave: Callable[[Any, Any], Any] | None = None
+
+
+def run(job: Job, groups: Sequence[Group]) -> Iterator[list[Any]]:
+    """Run a job on all items of the groups, in parallel on the cores or devices at hand.
 
     Args:
-        group: the items.
-        enter: from the items of all lanes to their problem and their starting states.
-        advance: from problem, starting states, states, flags of fresh and of empty lanes and the
-            share of lanes to wait for, to new states and flags of lanes that are done.
-        leave: from problem and states to results.
+        job: how lanes are stacked, computed and cropped.
+        groups: the items by padded shape (:func:`pair_groups`).
+
+    Yields:
+        Lists made by ``job.crop``, in any order; together they cover every item once.
     """
+    lanes = _at_once if job.advance is None else _refill
+    parts = interleave(groups, 1 if job.advance is None else REFILL_ROUNDS)
+
+    def task(part: Group) -> list[Any]:
+        return [job.crop(items, results) for items, results in lanes(job, part)]
+
+    tasks = [functools.partial(task, part) for part in parts]
+    return itertools.chain.from_iterable(parallel.in_parallel(tasks))
+
+
+def _at_once(job: Job, group: Group) -> Iterator[tuple[np.ndarray, Any]]:
+    for chunk in group.chunks():
+        results = jax.tree.map(np.asarray, job.enter(chunk.lanes, group.shape))
+        yield chunk.items, take(results, slice(len(chunk.items)))
+
+
+def _refill(job: Job, group: Group) -> Iterator[tuple[np.ndarray, Any]]:
+    """Lanes of one shape that empty and fill again; yields positions and results (numpy)."""
+    assert job.advance is not None and job.leave is not None  # noqa: S101 - given together
     waiting = list(group.items[::-1])
     occupant = np.full(group.lanes, group.items[0])
     empty = np.ones(group.lanes, bool)
@@ -196,24 +234,28 @@ def refill(
         fresh = empty & (np.cumsum(empty) <= len(waiting))
         occupant[fresh] = [waiting.pop() for _ in range(fresh.sum())]
         empty = empty & ~fresh
-        problem, start = enter(occupant)
+        problem, start = job.enter(occupant, group.shape)
         # A quarter of the lanes leave at a time, so that entering and leaving cost little.
         leaving = np.float32(0.25 if waiting else 1.0)
-        state, done = advance(
+        state, done = job.advance(
             problem, start, start if state is None else state, fresh, empty, leaving
         )
         done = np.flatnonzero(np.asarray(done) & ~empty)
-        yield occupant[done], take(jax.tree.map(np.asarray, leave(problem, state)), done)
+        yield occupant[done], take(jax.tree.map(np.asarray, job.leave(problem, state)), done)
         empty[done] = True
 
 
 def until_some_leave(
     step: Callable[[Any, Any], Any], finished: Callable[[Any], jax.Array]
 ) -> Callable[..., tuple[Any, Any]]:
-    """The ``advance`` of :func:`refill`: vmapped steps until enough occupied lanes are done.
+    """The ``advance`` of a :class:`Job`: vmapped steps until enough occupied lanes are finished.
 
-    ``step(problem, state)`` and ``finished(state)`` are of one lane. Lanes that are done stay as
-    they are. Enough is a share of the lanes this device has occupied: none, if all are empty.
+    Finished lanes keep their state. Enough is a share of the lanes occupied on this device: none
+    if all are empty.
+
+    Args:
+        step: from problem and state of one lane to its next state.
+        finished: whether the state of one lane is final.
     """
 
     def choose(flags, a, b):
