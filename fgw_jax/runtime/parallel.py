@@ -1,4 +1,4 @@
-"""Where batched functions run: lanes over the devices of this process, tasks over its cores.
+"""Where batched functions run: lanes on the devices of this process, tasks on its cores.
 
 Lanes are independent, so a batch is cut along its first axis and every device runs the same
 compiled loop on its own part: no device waits for another inside a solver, and there is no
@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextlib
+import dataclasses
 import functools
 import inspect
 import itertools
 import os
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -152,11 +154,11 @@ def _mesh(lanes: int) -> Mesh | None:
 
 
 def workers() -> int:
-    """Tasks that run side by side.
+    """Default number of tasks in parallel.
 
-    On CPU one compiled call at a time keeps one core busy with small batches, so there are as many
-    as cores; of several devices each keeps a core busy by itself, and a second task prepares its
-    batch meanwhile.
+    On CPU, a compiled call on a small batch uses one core, so there are as many tasks as cores.
+    With several CPU devices each one uses a core by itself; a second task prepares its batch
+    meanwhile. On accelerators tasks run one after the other.
     """
     if jax.default_backend() != "cpu":
         return 1
@@ -166,10 +168,17 @@ def workers() -> int:
 def in_parallel(tasks: Sequence[Callable[[], Any]], at_once: int | None = None) -> Iterator[Any]:
     """Results of the tasks as they are done, in any order.
 
-    ``at_once`` run side by side, by default as many as there are :func:`workers`. The settings of
-    the calling thread hold in the tasks. After one that fails no other begins; those begun are
-    handed out before its error is raised.
+    Tasks may call this function themselves: all calls of the process together run as many tasks as
+    there are cores (:class:`_Budget`). The JAX settings of the calling thread hold in the tasks.
+    After a task fails no other is started; results of those already started are yielded before its
+    error is raised.
+
+    Args:
+        tasks: functions without arguments.
+        at_once: number of tasks in parallel, also if it exceeds the number of cores; by default
+            :func:`workers`, and less while other tasks use the cores.
     """
+    limited = at_once is None
     at_once = at_once or workers()
     if min(at_once, len(tasks)) <= 1:
         yield from (task() for task in tasks)
@@ -177,13 +186,16 @@ def in_parallel(tasks: Sequence[Callable[[], Any]], at_once: int | None = None) 
     names = ("enable_x64", "default_matmul_precision", "default_device", "debug_nans")
     settings = [(getattr(jax, name), getattr(jax.config, f"jax_{name}")) for name in names]
 
+    share = _Share()
+
     def run(task):
         with contextlib.ExitStack() as stack:
+            stack.enter_context(_budget.core(share, limited))
             for setting, value in settings:
                 stack.enter_context(setting(value))
             return task()
 
-    # A few tasks ahead at most, and none kept once done: memory does not grow with their number.
+    # Few tasks are submitted ahead, and none kept when done: memory does not grow with the list.
     with concurrent.futures.ThreadPoolExecutor(at_once) as pool:
         waiting = iter(tasks)
         running = {pool.submit(run, task) for task in itertools.islice(waiting, 2 * at_once)}
@@ -209,6 +221,46 @@ def in_parallel(tasks: Sequence[Callable[[], Any]], at_once: int | None = None) 
                 future.cancel()
         if failure is not None:
             raise failure
+
+
+@dataclasses.dataclass
+class _Share:
+    """The core of a thread that waits for its tasks: one of them may use it."""
+
+    unused: bool = True
+
+
+class _Budget:
+    """Cores of this process, shared by all calls of :func:`in_parallel`, nested ones included.
+
+    A call may always use the core of its own thread, which waits, and others while they are free.
+    So every call makes progress, and folds of which each solves many pairs do not start a thread
+    per fold and core.
+    """
+
+    def __init__(self) -> None:
+        self._taken = 0
+        self._changed = threading.Condition()
+
+    @contextlib.contextmanager
+    def core(self, share: _Share, limited: bool) -> Iterator[None]:
+        """Hold a core; ``limited``: wait until there is one."""
+        with self._changed:
+            if limited:  # the first call came with a core, so one less can be taken
+                self._changed.wait_for(lambda: share.unused or self._taken < _cores() - 1)
+            own = share.unused
+            share.unused = False
+            self._taken += not own
+        try:
+            yield
+        finally:
+            with self._changed:
+                share.unused = share.unused or own
+                self._taken -= not own
+                self._changed.notify_all()
+
+
+_budget = _Budget()
 
 
 def _cores() -> int:

@@ -1,9 +1,11 @@
 """Lanes over several devices give what one device gives; tasks run side by side."""
 
+import itertools
 import os
 import subprocess
 import sys
 import threading
+import time
 
 import jax
 import numpy as np
@@ -102,6 +104,35 @@ def test_tasks_return_their_results_and_pass_on_errors():
     with pytest.raises(InputError, match="broken"):
         begun.extend(found)
     assert "slow" in begun and len(begun) < 10
+
+
+@pytest.mark.parametrize("outer", [None, 2])
+def test_tasks_in_tasks_use_no_more_threads_than_cores(outer):
+    cores, lock = parallel._cores(), threading.Lock()
+    running, most = [], []
+
+    def leaf(name):
+        with lock:
+            running.append(name)
+            most.append(len(running))
+        time.sleep(0.01)
+        with lock:
+            running.remove(name)
+        return name
+
+    def branch(i):
+        return sorted(parallel.in_parallel([lambda k=k: leaf((i, k)) for k in range(6)]))
+
+    found = list(parallel.in_parallel([lambda i=i: branch(i) for i in range(5)], outer))
+    assert sorted(itertools.chain(*found)) == [(i, k) for i in range(5) for k in range(6)]
+    assert max(most) <= max(cores, outer or 0)
+    # Cores that were taken are free again, also after an error, and all of them are used.
+    with pytest.raises(ZeroDivisionError):
+        list(parallel.in_parallel([lambda: 1 // 0] * 3))
+    most.clear()
+    list(parallel.in_parallel([lambda k=k: leaf(k) for k in range(4 * cores)]))
+    assert max(most) == min(cores, parallel.workers())
+    assert parallel._budget._taken == 0
 
 
 def test_tasks_see_the_precision_of_their_caller():
