@@ -1,4 +1,4 @@
-"""Statistics of the datasets beside those of the paper's appendix, and the bucket table.
+"""Statistics of the datasets beside those of the paper's appendix, and a table of padded sizes.
 
     python -m experiments.datasets --data_dir=FOLDER
 
@@ -48,30 +48,19 @@ def statistics(data: Dataset) -> tuple[str, ...]:
     )
 
 
-def bucket_row(
-    sizes: np.ndarray, max_shapes: int, num_pairs: int, seed: int
-) -> tuple[list[int], list[float]]:
-    """Chosen sizes, and ratios of padded to unpadded work.
+def padding(sizes: np.ndarray, max_shapes: int, num_pairs: int, seed: int) -> list[float]:
+    """Ratios of padded to unpadded work of random pairs, n1^2 n2 + n1 n2^2.
 
-    The ratios are: n^3 with the chosen sizes; n^3 with powers of two; and on random pairs, as
-    n1^2 n2 + n1 n2^2, with square shapes by the larger graph, with :func:`pair_shapes`, and with
-    the same if every pair has its larger graph first.
+    With the fixed grid; with shapes fitted to the list (:func:`shapes.pair_shapes`); and with
+    these if every pair has its larger graph first.
     """
-    chosen = shapes.bucket_sizes(sizes, max_shapes)
-    powers = [2**k for k in range(int(sizes.max()).bit_length() + 1)]
     rows, columns = np.random.default_rng(seed).choice(sizes, (2, num_pairs))
     larger, smaller = np.maximum(rows, columns), np.minimum(rows, columns)
-    grid = np.array(shapes.bucket_sizes(larger, max_shapes))
-    square = 2 * (grid[np.searchsorted(grid, larger)].astype(float) ** 3).sum()
-    exact = (rows * columns * (rows + columns).astype(float)).sum()
-    wastes = [
-        shapes.waste(sizes, chosen),
-        shapes.waste(sizes, powers),
-        square / exact,
+    return [
+        shapes.grid_shapes(larger, smaller).waste,
         shapes.pair_shapes(rows, columns, max_shapes).waste,
         shapes.pair_shapes(larger, smaller, max_shapes).waste,
     ]
-    return chosen, wastes
 
 
 def row_share(data: Dataset) -> float:
@@ -135,16 +124,14 @@ def main(values: absl_flags.FlagValues) -> None:
     rows = []
     for data in found:
         sizes = np.array([graph.num_nodes for graph in data.graphs])
-        chosen, wastes = bucket_row(sizes, values.max_shapes, values.num_pairs, values.seed)
-        shown = " ".join(map(str, chosen))
-        figures = (*wastes, row_share(data))
-        rows.append((data.name, shown, *(f"{figure:.2f}" for figure in figures)))
+        figures = padding(sizes, values.max_shapes, values.num_pairs, values.seed)
+        figures.append(row_share(data))
+        rows.append((data.name, *(f"{figure:.2f}" for figure in figures)))
     print(
-        f"Buckets: ratio of padded to unpadded work with at most {values.max_shapes} shapes; last, "
-        "ratio of rows that vGCN trains on to nodes\n"
+        f"Padding: ratio of padded to unpadded work of random pairs, on the fixed grid or with at "
+        f"most {values.max_shapes} fitted shapes;\nlast, ratio of rows to nodes in training vGCN\n"
     )
-    pairs = ("pairs: square", "by both sizes", "larger first")
-    print(table(("dataset", "sizes", "n^3", "powers of two", *pairs, "rows"), rows))
+    print(table(("dataset", "grid", "fitted", "fitted, larger first", "rows"), rows))
 
 
 if __name__ == "__main__":

@@ -64,7 +64,7 @@ class Problem:
         return self.structure1 @ plan @ self.structure2
 
     def gradient(self, plan: jax.Array) -> jax.Array:
-        """Gradient of the FGW function f, up to terms constant along rows or columns.
+        """Gradient of Eq. 1 on feasible plans, up to terms constant along rows or columns.
 
         q = 2: ``(1 - alpha) D - 4 alpha A1 pi A2`` (Eq. 6); q = 1:
         ``(1 - alpha) D + 2 alpha L(A1, A2) (x) pi``.
@@ -74,17 +74,6 @@ class Problem:
         else:
             quadratic = 2.0 * _absolute_product(self.structure1, self.structure2, plan)
         return (1.0 - self.alpha) * self.cost + self.alpha * quadratic
-
-    def fgw_function(self, plan: jax.Array) -> jax.Array:
-        """f(pi) = <(1 - alpha) D - 2 alpha A1 pi A2, pi>: the value less its constant (q = 2)."""
-        inner = (1.0 - self.alpha) * self.cost - 2.0 * self.alpha * self.structure_product(plan)
-        return jnp.vdot(inner, plan)
-
-    def constant(self) -> jax.Array:
-        """Value less f on feasible plans, alpha (mu1^T A1^2 mu1 + mu2^T A2^2 mu2) (q = 2)."""
-        first = self.weights1 @ (self.structure1**2 @ self.weights1)
-        second = self.weights2 @ (self.structure2**2 @ self.weights2)
-        return self.alpha * (first + second)
 
     def scale(self) -> jax.Array:
         """Size of the structure terms of Eq. 1, added up without their cancellation.

@@ -46,7 +46,7 @@ class Chunk:
 
 @dataclasses.dataclass(frozen=True)
 class Group:
-    """All items of one padded shape, and how many of them run side by side.
+    """All items of one padded shape, and how many of them run at once.
 
     Attributes:
         shape: padded ``(rows, columns)``.
@@ -82,13 +82,22 @@ def pair_groups(
     chunk_size: int | None = None,
     min_gain: float = 0.0,
 ) -> list[Group]:
-    """Groups of pairs of sizes ``(rows, columns)``, large shapes first.
+    """Groups of pairs by padded shape, large shapes first.
 
     By default shapes come from a fixed grid (:func:`~fgw_jax.runtime.shapes.grid_shapes`), so that
     the next list compiles nothing. With ``max_shapes`` they are fitted to this list, as many as
     save ``min_gain`` of padded work each (:func:`~fgw_jax.runtime.shapes.pair_shapes`).
-    ``chunk_size`` bounds the lanes; by default the bound follows from :data:`CHUNK_ENTRIES` for
-    each device.
+
+    Args:
+        rows: ``[N]`` nodes of the first graphs.
+        columns: ``[N]`` nodes of the second graphs.
+        max_shapes: maximum number of fitted shapes; by default the fixed grid.
+        chunk_size: maximum number of lanes; by default it follows from :data:`CHUNK_ENTRIES` for
+            each device.
+        min_gain: padded work that a further fitted shape has to save.
+
+    Raises:
+        InputError: for ``chunk_size`` below 1, and as the functions of shapes.
     """
     check(
         chunk_size is None or chunk_size >= 1,
@@ -122,7 +131,7 @@ def interleave(groups: Sequence[Group], rounds: int) -> list[Group]:
     return [part for part in itertools.chain(*turns) if part is not None]
 
 
-#: Of lanes that refill, a task holds this many rounds: enough that empty ones are filled again.
+#: A task of refilling lanes holds this many items per lane: enough to refill empty ones.
 REFILL_ROUNDS = 6
 
 

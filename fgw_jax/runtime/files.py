@@ -1,8 +1,8 @@
-"""Files that take their place whole or not at all, whatever ends the process that writes them.
+"""Atomic writes: a file is replaced completely or not at all, even if its process is killed.
 
-What is being written lies in a folder of its own beside its destination, locked while its process
-lives. A killed process leaves that folder behind unlocked, and the next one to write there removes
-it, so that kills do not fill the disk.
+Content is written in a separate folder beside the destination, locked while its process lives. A
+killed process leaves that folder unlocked, and the next process that writes there removes it, so
+that kills do not fill the disk.
 """
 
 from __future__ import annotations
@@ -18,19 +18,25 @@ from typing import BinaryIO
 
 from fgw_jax.errors import DataError
 
-PREFIX = ".fgw_jax-part-"  #: of the folders in which files are written
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  #: errors of a disk that has no room
+PREFIX = ".fgw_jax-part-"  #: names of folders in which files are written
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  #: errors of a full disk
 _FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS)
-#: errors of the disk itself, which trying again does not mend
+#: errors of the disk, which a second attempt does not fix
 OF_THE_DISK = (*FULL, *_FORBIDDEN, errno.EIO)
 
 
 @contextlib.contextmanager
 def whole_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """A file to write to, that is at ``path`` once the block ends well; the folder is made.
+    """Open a file that appears at ``path`` when the block ends without an error.
 
-    What was there before stays if the block raises or the process is killed. What the disk
-    refuses is a :class:`DataError` that names the path.
+    The previous content stays if the block raises or the process is killed. Missing folders are
+    created.
+
+    Args:
+        path: destination.
+
+    Raises:
+        DataError: if the file cannot be written; the message names the path.
 
     >>> folder = Path(tempfile.mkdtemp())
     >>> with whole_file(folder / "new" / "file") as file:
@@ -53,7 +59,7 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:
-    """Raise the :class:`DataError` of :func:`whole_file` now if nothing can be written there."""
+    """Raise the :class:`DataError` of :func:`whole_file` now if ``path`` cannot be written."""
     path = Path(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -65,7 +71,7 @@ def check_writable(path: str | os.PathLike[str]) -> None:
 
 @contextlib.contextmanager
 def scratch(parent: Path) -> Iterator[Path]:
-    """An empty folder in ``parent`` that is gone at the end, or when the next one is made."""
+    """A temporary folder in ``parent``, removed at the end, or by the next call after a kill."""
     _remove_abandoned(parent)
     folder, lock = _locked_folder(parent)
     try:
@@ -76,25 +82,25 @@ def scratch(parent: Path) -> Iterator[Path]:
 
 
 def unwritable(path: Path, error: OSError) -> DataError:
-    """The error of a file that the disk refused, with what to do about it."""
+    """The error of a file that could not be written, with advice."""
     if error.errno in FULL:
-        return DataError(f"{path}: the disk is full ({error}); make room and run again")
+        return DataError(f"{path}: the disk is full ({error}); free some space and run again")
     if error.errno in _FORBIDDEN:
         return DataError(
-            f"{path}: cannot be written to ({error}); give another place, or allow writing there"
+            f"{path}: cannot be written to ({error}); choose another path, or allow writing there"
         )
-    return DataError(f"{path}: cannot be written to ({error}); look after the disk, or give "
-                     "another place")  # fmt: skip
+    return DataError(f"{path}: cannot be written to ({error}); check the disk, or choose "
+                     "another path")  # fmt: skip
 
 
 def _locked_folder(parent: Path) -> tuple[Path, int]:
-    import fcntl  # here, since solvers import this module and run where there is none
+    import fcntl  # missing on Windows, where datasets must still be importable
 
     while True:
         folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))
         try:
             lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        except FileNotFoundError:  # taken for abandoned before it was locked
+        except FileNotFoundError:  # another process removed it before it was locked
             continue
         with contextlib.suppress(OSError):  # a network disk may have no locks
             fcntl.flock(lock, fcntl.LOCK_EX)
@@ -104,11 +110,11 @@ def _locked_folder(parent: Path) -> tuple[Path, int]:
 
 
 def _remove_abandoned(parent: Path) -> None:
-    """Remove the folders of processes that are no more; those of living ones are locked."""
+    """Remove the folders of dead processes; those of living ones are locked."""
     import fcntl
 
     for folder in parent.glob(f"{PREFIX}*"):
-        with contextlib.suppress(OSError):  # in use, or removed by another process just now
+        with contextlib.suppress(OSError):  # in use, or removed by another process
             lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

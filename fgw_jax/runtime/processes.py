@@ -1,10 +1,11 @@
-"""Several processes, on one machine or on many: who does what, and how all get all of it.
+"""Distributing work over several processes, on one machine or many.
 
-JAX's own runtime connects the processes (:func:`initialize`); each works on its own devices on the
-items :func:`share` gives it, with no word to the others, and :func:`gather` puts the results of all
-back in order, in every process. In a single process all of it does nothing.
+JAX's distributed runtime connects the processes (:func:`initialize`). Each process works on its
+:func:`share` of the items on its own devices, without communication, and :func:`gather` returns
+the results of all processes in the original order, in every process. With a single process these
+functions do nothing.
 
-Started once for each process::
+Run in each process::
 
     fgw_jax.distributed.initialize("10.0.0.1:1234", num_processes=2, process_id=0)
     mine = fgw_jax.distributed.share(pairs)
@@ -29,9 +30,9 @@ Item = TypeVar("Item")
 
 #: Seconds a process waits for the others before it gives up: a week.
 PATIENCE = 7 * 24 * 3600
-#: A name of its own for every meeting; all processes count alike.
-_MEETINGS = itertools.count()
-#: Bytes a process may hand to :func:`gather`: their number is gathered as a 32-bit integer.
+#: Numbers of the barriers, which need distinct names; the same in all processes.
+_BARRIERS = itertools.count()
+#: Maximum bytes per process in :func:`gather`, which gathers their number as a 32-bit integer.
 MOST_BYTES = 2**31 - 1
 
 
@@ -40,14 +41,17 @@ def initialize(
     num_processes: int | None = None,
     process_id: int | None = None,
 ) -> None:
-    """Connect this process with the others; before anything is computed.
+    """Connect this process with the others; call it before any computation.
 
-    Without arguments JAX finds the others by itself: on TPU pods, under Slurm and under MPI.
+    Without arguments JAX detects the others: on TPU pods, under Slurm and under MPI.
 
     Args:
         coordinator_address: ``host:port`` of the first process, reachable by all.
-        num_processes: how many there are; 1 connects nothing.
-        process_id: number of this one, from 0.
+        num_processes: number of processes; 1 connects nothing.
+        process_id: index of this process, from 0.
+
+    Raises:
+        InputError: if the numbers do not fit together, or the processes cannot be connected.
     """
     given: dict[str, Any] = {
         "coordinator_address": coordinator_address,
@@ -59,7 +63,7 @@ def initialize(
         return
     try:
         jax.distributed.initialize(**given)
-        # Now, while all are here: devices that are first looked at two minutes apart are an error.
+        # Now, while all are connected: first looking at devices minutes apart is an error.
         jax.local_devices()
     except (RuntimeError, ValueError) as error:
         raise InputError(
@@ -72,7 +76,7 @@ def initialize(
 def check_processes(
     coordinator_address: str | None, num_processes: int | None, process_id: int | None
 ) -> None:
-    """Refuse numbers of processes that do not fit together.
+    """Raise an :class:`InputError` for numbers of processes that do not fit together.
 
     >>> check_processes("10.0.0.1:1234", 2, 1)
     """
@@ -90,7 +94,7 @@ def check_processes(
         num_processes is not None and num_processes >= 1,
         f"num_processes: {num_processes} is no number of processes; say how many there are",
     )
-    assert num_processes is not None  # noqa: S101 - told above, for the type checker
+    assert num_processes is not None  # noqa: S101 - checked above, for the type checker
     check(
         process_id is not None and process_id < num_processes,
         f"process_id: {process_id} is not from 0 to {num_processes - 1}; give each process its own",
@@ -102,7 +106,7 @@ def check_processes(
 
 
 def is_first() -> bool:
-    """Whether this is the process that speaks for all."""
+    """Whether this is process 0, which prints and writes for all."""
     return jax.process_index() == 0
 
 
@@ -116,9 +120,18 @@ def share(items: Iterable[Item]) -> list[Item]:
 
 
 def gather(items: Sequence[Sequence[Any]]) -> list[list[np.ndarray]]:
-    """What all processes made of their :func:`share`, in the order of the whole, in every process.
+    """All-gather the results of every :func:`share`, in the original order.
 
-    All processes must call it. An item is some arrays, of any shapes.
+    All processes must call it.
+
+    Args:
+        items: the results of this process, each a sequence of arrays of any shapes.
+
+    Returns:
+        The results of all processes, in every process.
+
+    Raises:
+        InputError: for more than 2 GiB per process.
 
     >>> [array.tolist() for array in gather([(1.5, [[1, 2]])])[0]]
     [1.5, [[1, 2]]]
@@ -133,20 +146,20 @@ def gather(items: Sequence[Sequence[Any]]) -> list[list[np.ndarray]]:
 
 
 def wait(what: str) -> None:
-    """Return when all processes have come here; ``what`` names the place."""
+    """Barrier: return when all processes have called it; ``what`` names it in errors."""
     if jax.process_count() > 1:
-        # Not by a collective: a fold may take hours longer in one process than in another, and this
-        # barrier has a limit of our own. It ends too when a process dies (after some 90 s).
+        # Not a collective: a fold may take hours longer in one process than in another, and the
+        # timeout of this barrier is ours. It also ends when a process dies (after some 90 s).
         from jax._src import distributed as runtime
 
-        place = f"fgw_jax: {what}, meeting {next(_MEETINGS)}"
-        runtime.global_state.client.wait_at_barrier(place, 1000 * PATIENCE)  # type: ignore[union-attr]
+        name = f"fgw_jax: {what}, barrier {next(_BARRIERS)}"
+        runtime.global_state.client.wait_at_barrier(name, 1000 * PATIENCE)  # type: ignore[union-attr]
 
 
 def _pack(items: Sequence[Sequence[Any]]) -> bytes:
-    """Items as npz without pickle: all numbers of a type in one array, and how to cut it.
+    """Items as npz without pickle: all numbers of a dtype in one array, and how to cut it.
 
-    A file of its own for every array would take longer than the collective itself.
+    A separate entry per array would take longer than the collective itself.
     """
     arrays = [np.asarray(array) for item in items for array in item]
     types = list(dict.fromkeys(array.dtype for array in arrays))
@@ -181,7 +194,7 @@ def _unpack(data: bytes) -> list[list[np.ndarray]]:
 
 
 def _all_bytes(data: bytes) -> list[bytes]:
-    """The bytes of every process: padded to the longest, since a collective has one shape."""
+    """All-gather bytes, padded to the longest: collectives need equal shapes."""
     from jax.experimental import multihost_utils
 
     check(

@@ -1,9 +1,9 @@
-"""Bucket policy: few padded shapes, little wasted work.
+"""Padded sizes: few shapes to compile, little padded work.
 
 Every padded shape is one compilation, and padding a graph of ``n`` nodes to ``N`` multiplies its
-work by ``(N / n)^3``. :func:`bucket_sizes` chooses at most ``max_shapes`` sizes for a list of
-graphs by dynamic programming; :func:`pair_shapes` does the same for pairs of graphs, by splitting
-the plane of (rows, columns) where that saves most.
+work by ``(N / n)^3``. :func:`grid_shapes` takes the shapes of pairs from a fixed grid, so that the
+next list reuses compiled functions; :func:`pair_shapes` fits them to one list, by splitting the
+plane of (rows, columns) where that saves most.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from fgw_jax.errors import check
 def round_up(size: int) -> int:
     """Smallest size of the grid 4, 8, ..., 32, 40, ..., 64, 80, ..., 128, ... that holds ``size``.
 
-    A fixed grid lets lists drawn from one dataset meet the same compiled shapes again.
+    A fixed grid lets lists drawn from one dataset reuse compiled shapes.
 
     >>> [round_up(n) for n in (1, 5, 33, 65, 129, 620)]
     [4, 8, 40, 80, 160, 640]
@@ -29,59 +29,6 @@ def round_up(size: int) -> int:
     while step * 8 < size:
         step *= 2
     return -(-size // step) * step
-
-
-def bucket_sizes(
-    sizes: Sequence[int] | np.ndarray, max_shapes: int = 8, power: float = 3.0
-) -> list[int]:
-    """Padded sizes that minimise the padded work sum_i N(n_i)^power with at most ``max_shapes``.
-
-    Solved exactly by dynamic programming over the distinct sizes; ``N(n)`` is the smallest chosen
-    size that holds ``n``.
-
-    >>> bucket_sizes([3, 3, 3, 10, 11, 12], max_shapes=2)
-    [3, 12]
-    """
-    check(len(sizes) > 0, "sizes: the list is empty; pass at least one size")
-    check(max_shapes >= 1, f"max_shapes: must be at least 1, got {max_shapes}")
-    distinct, counts = np.unique(np.asarray(sizes, np.int64), return_counts=True)
-    check(int(distinct[0]) >= 1, "sizes: a graph has at least one node; drop empty graphs")
-    total = np.concatenate([[0], np.cumsum(counts)])
-    k = min(max_shapes, len(distinct))
-    # cost[j]: least work of the first j distinct sizes; a bucket i..j-1 is padded to distinct[j-1].
-    price = distinct.astype(float) ** power
-    cost = np.concatenate([[0.0], np.full(len(distinct), np.inf)])
-    choices = []
-    for _ in range(k):
-        table = cost[None, :] + price[:, None] * np.maximum(total[1:, None] - total[None, :], 0)
-        table[np.arange(len(distinct))[:, None] < np.arange(len(distinct) + 1)[None, :]] = np.inf
-        choices.append(table.argmin(1))
-        cost = np.concatenate([[0.0], table.min(1)])
-    chosen, j = [], len(distinct)
-    for choice in reversed(choices):
-        if j == 0:
-            break
-        chosen.append(int(distinct[j - 1]))
-        j = int(choice[j - 1])
-    return sorted(set(chosen))
-
-
-def padded_size(size: int, buckets: Sequence[int]) -> int:
-    """Smallest of the sorted ``buckets`` that holds ``size``."""
-    place = int(np.searchsorted(np.asarray(buckets), size))
-    check(place < len(buckets), f"size: {size} does not fit the largest bucket, {buckets[-1]}")
-    return buckets[place]
-
-
-def waste(sizes: Sequence[int] | np.ndarray, buckets: Sequence[int], power: float = 3.0) -> float:
-    """Padded work over unpadded work, sum N(n)^power / sum n^power."""
-    sizes_, buckets_ = np.asarray(sizes), np.asarray(sorted(buckets))
-    check(
-        sizes_.max() <= buckets_[-1],
-        f"sizes: {sizes_.max()} does not fit the largest bucket, {buckets_[-1]}",
-    )
-    padded = buckets_[np.searchsorted(buckets_, sizes_)].astype(float)
-    return float((padded**power).sum() / (sizes_.astype(float) ** power).sum())
 
 
 #: Padded sizes of :func:`grid_shapes`; beyond the last one they double. Up to ``SQUARE`` both sides
@@ -106,9 +53,16 @@ def grid_shapes(
 ) -> PairShapes:
     """Padded shapes from a fixed grid, whatever else is in the list.
 
-    So every list drawn from one dataset meets the functions compiled for the first one. The smaller
-    side takes the size of the larger, or, of large shapes, a fifth of it where that is enough:
-    graphs of up to 640 nodes meet eight shapes.
+    Every list drawn from one dataset reuses the functions compiled for the first one. The smaller
+    side is padded to the size of the larger or, for large shapes, to a fifth of it where that is
+    enough: graphs of up to 640 nodes need eight shapes.
+
+    Args:
+        rows: ``[N]`` numbers of nodes of the first graphs.
+        columns: ``[N]`` numbers of nodes of the second graphs.
+
+    Raises:
+        InputError: for lists that are empty or differ in length, and for sizes below 1.
 
     >>> grid_shapes([20, 30, 600], [31, 60, 90]).shapes
     [(32, 32), (64, 64), (640, 128)]
@@ -159,6 +113,15 @@ def pair_shapes(
     save no more than ``min_gain``, what a compilation is worth. Sizes are rounded up to
     the grid of :func:`round_up`. With the larger graph of every pair first, half the plane stays
     empty, and the same number of shapes wastes a third less.
+
+    Args:
+        rows: ``[N]`` numbers of nodes of the first graphs.
+        columns: ``[N]`` numbers of nodes of the second graphs.
+        max_shapes: maximum number of shapes.
+        min_gain: padded work that a further shape has to save.
+
+    Raises:
+        InputError: as :func:`grid_shapes`, and for ``max_shapes`` below 1.
     """
     _check_pairs(rows, columns)
     check(max_shapes >= 1, f"max_shapes: must be at least 1, got {max_shapes}")
@@ -182,7 +145,7 @@ def pair_shapes(
 
 
 def _check_pairs(rows: Sequence[int] | np.ndarray, columns: Sequence[int] | np.ndarray) -> None:
-    check(len(rows) == len(columns), "rows, columns: need one entry a pair; lengths differ")
+    check(len(rows) == len(columns), "rows, columns: need one entry per pair; lengths differ")
     check(len(rows) > 0, "rows, columns: the lists are empty; pass at least one pair")
     check(
         min(min(rows), min(columns)) >= 1,

@@ -31,15 +31,15 @@ def test_statistics_agree_with_the_paper_to_the_last_digit(name, datasets_dir):
     assert datasets.statistics(load(name, datasets_dir)) == datasets.PAPER[name]
 
 
-def test_bucket_row_on_sizes_one_can_check_by_hand():
-    chosen, wastes = datasets.bucket_row(np.array([4, 4, 8]), max_shapes=2, num_pairs=50, seed=0)
-    assert chosen == [4, 8]
-    np.testing.assert_allclose(wastes[:2], 1)
-    one_shape = datasets.bucket_row(np.array([4, 4, 8]), max_shapes=1, num_pairs=50, seed=0)
-    assert one_shape[0] == [8]
-    assert one_shape[1][0] == pytest.approx(3 * 8**3 / (2 * 4**3 + 8**3))
-    assert one_shape[1][2] >= wastes[2] >= 1
-    assert wastes[3] >= wastes[4] >= 1
+def test_padding_on_sizes_one_can_check_by_hand():
+    sizes = np.array([4, 4, 8])
+    grid, fitted, ordered = datasets.padding(sizes, max_shapes=4, num_pairs=50, seed=0)
+    assert fitted == ordered == 1
+    rows, columns = np.random.default_rng(0).choice(sizes, (2, 50))
+    exact = (rows * columns * (rows + columns)).sum()
+    assert grid == pytest.approx(50 * 2 * 32**3 / exact)
+    _, one_shape, _ = datasets.padding(sizes, max_shapes=1, num_pairs=50, seed=0)
+    assert one_shape == pytest.approx(50 * 2 * 8**3 / exact)
 
 
 def test_rows_are_counted_once_for_nodes_alike():
