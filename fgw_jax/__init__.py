@@ -28,11 +28,13 @@ _NAMES = {
     "Reference": "fgw_jax.fgw",
     "Relaxed": "fgw_jax.fgw",
     "Strict": "fgw_jax.fgw",
+    "barycenter": "fgw_jax.midpoint.several",
     "decode": "fgw_jax.midpoint",
     "distance": "fgw_jax.fgw",
     "distances": "fgw_jax.fgw",
     "estimate": "fgw_jax.estimates",
     "keep_programs": "fgw_jax.runtime.program_cache",
+    "lower_bound": "fgw_jax.fgw",
     "mixup": "fgw_jax.midpoint",
     "mixups": "fgw_jax.midpoint",
     "pairwise": "fgw_jax.fgw",
@@ -57,6 +59,7 @@ if TYPE_CHECKING:  # the same names, for type checkers and editors
     from fgw_jax.fgw import Reference as Reference
     from fgw_jax.fgw import Relaxed as Relaxed
     from fgw_jax.fgw import Strict as Strict
+    from fgw_jax.fgw.certificates import lower_bound as lower_bound
     from fgw_jax.fgw.distances import distance as distance
     from fgw_jax.fgw.distances import distances as distances
     from fgw_jax.fgw.distances import pairwise as pairwise
@@ -66,6 +69,7 @@ if TYPE_CHECKING:  # the same names, for type checkers and editors
     from fgw_jax.midpoint.decode import decode as decode
     from fgw_jax.midpoint.mixups import mixup as mixup
     from fgw_jax.midpoint.mixups import mixups as mixups
+    from fgw_jax.midpoint.several import barycenter as barycenter
     from fgw_jax.runtime import processes as distributed  # noqa: F401
     from fgw_jax.runtime.program_cache import keep_programs as keep_programs
 

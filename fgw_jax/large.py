@@ -24,9 +24,8 @@ from jax.typing import ArrayLike
 
 from fgw_jax.errors import InputError, check
 from fgw_jax.fgw.checks import check_plan, check_problem, check_solver
-from fgw_jax.fgw.iteration import Output
+from fgw_jax.fgw.iteration import Output, Solver
 from fgw_jax.fgw.problem import Problem
-from fgw_jax.fgw.relaxed import Relaxed
 from fgw_jax.fgw.strict import Strict
 from fgw_jax.inputs import edge_pairs, float_dtype, floats, node_weights
 
@@ -110,7 +109,7 @@ def distance(
     graph1: SparseGraph,
     graph2: SparseGraph,
     alpha: ArrayLike = 0.95,
-    solver: Any = None,
+    solver: Solver | None = None,
     init: ArrayLike | None = None,
 ) -> Output:
     """FGW (q = 2, squared Euclidean features) between two sparse graphs, as the dense function's.
@@ -125,8 +124,7 @@ def distance(
     """
     solver = Strict(method="mirror") if solver is None else solver
     check_solver(solver)
-    known = isinstance(solver, Relaxed) or (isinstance(solver, Strict) and solver.method != "cg")
-    check(known, "solver: use Strict(method='mirror') or Relaxed() on large graphs")
+    check(solver.sparse, "solver: use Strict(method='mirror') or Relaxed() on large graphs")
     check_problem(alpha, 2, "sqeuclidean")
     for name, graph in (("graph1", graph1), ("graph2", graph2)):
         if not isinstance(graph, SparseGraph):
@@ -150,7 +148,9 @@ def distance(
 
 
 @jax.jit
-def _solve(solver: Any, side1: Any, side2: Any, alpha: jax.Array, init: jax.Array | None) -> Output:
+def _solve(
+    solver: Solver, side1: Any, side2: Any, alpha: jax.Array, init: jax.Array | None
+) -> Output:
     (structure1, features1, weights1), (structure2, features2, weights2) = side1, side2
 
     def costs(x):  # differences, not the expansion of the square, which loses digits

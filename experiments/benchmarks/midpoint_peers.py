@@ -16,7 +16,6 @@ import numpy as np
 from fgw_jax import Graph, Strict
 from fgw_jax.graphs import Batch
 from fgw_jax.midpoint import barycenter, descent, starts
-from fgw_jax.midpoint.barycenter import aligner
 from fgw_jax.midpoint.objective import problem_of
 from fgw_jax.runtime import parallel
 from fgw_jax.runtime.shapes import grid_size
@@ -164,7 +163,7 @@ def geodesic_starts(pairs: Sequence[Pair]) -> list[list[np.ndarray]]:
     def start(sources, lam, size, padded):
         ratios = jnp.stack([lam, 1.0 - lam])
         problem = problem_of(sources, ratios, barycenter.uniform(size, padded), ALPHA)
-        plans = barycenter.align(problem, aligner(Strict()))
+        plans = barycenter.align(problem, Strict().aligner())
         return descent.feasible(problem, starts.geodesic(problem, plans), 0)
 
     compiled = parallel.compiled(start, static_argnames="padded")

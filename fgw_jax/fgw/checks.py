@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-import numbers
 from typing import Any
 
 import jax
@@ -11,33 +9,10 @@ import numpy as np
 
 from fgw_jax.errors import InputError, check
 from fgw_jax.fgw.problem import check_feature_cost
+from fgw_jax.fgw.relaxed import Relaxed
+from fgw_jax.fgw.strict import Strict
 from fgw_jax.graphs import is_single
 from fgw_jax.inputs import concrete
-
-#: Fields of solvers that count something, and the least they may be.
-_COUNTS = {
-    "max_steps": 1,
-    "check_every": 1,
-    "num_steps": 1,
-    "starts": 1,
-    "sweeps": 1,
-    "sinkhorn_steps": 1,
-    "final_sweeps": 0,
-    "warm_steps": 0,
-    "trials": 0,
-}
-#: Fields of solvers that measure something: whether zero is allowed.
-_AMOUNTS = {
-    "step_size": False,
-    "first": False,
-    "last": False,
-    "epsilon": False,
-    "noise": True,
-    "rtol": True,
-    "atol": True,
-}
-#: Fields of solvers that name something.
-_NAMES = {"method": ("cg", "mirror"), "plan": ("mean", "last"), "round": (True, False)}
 
 
 def check_graphs(graph1: Any, graph2: Any, feature_cost: Any) -> None:
@@ -117,48 +92,13 @@ def _finite(values: Any) -> bool:
 
 def check_solver(solver: Any) -> None:
     """Refuse what is not a solver, and settings no solver can work with."""
-    if isinstance(solver, type):
-        raise InputError(f"solver: this is the class; make one, {solver.__name__}()")
-    if not dataclasses.is_dataclass(solver) or not hasattr(solver, "solve"):
+    if isinstance(solver, type) or solver in (Strict, Relaxed):
+        raise InputError(f"solver: this is not a solver yet; make one, {solver.__name__}()")
+    if not (hasattr(solver, "solve") and hasattr(solver, "validate")):
         raise InputError(
             f"solver: expected Strict(), Relaxed() or Reference(), got {type(solver).__name__}"
         )
-    _check_fields(solver)
-
-
-def _check_fields(solver: Any) -> None:
-    kind = type(solver).__name__
-    for field in dataclasses.fields(solver):
-        value = getattr(solver, field.name)
-        label = f"{kind}.{field.name}"
-        if field.name == "schedule":
-            if value is not None:
-                check(
-                    dataclasses.is_dataclass(value) and callable(value),
-                    f"{label}: expected a Schedule or None, got {value!r}",
-                )
-                _check_fields(value)
-        elif field.name in _NAMES:
-            choices = _NAMES[field.name]
-            check(value in choices, f"{label}: must be one of {choices}, got {value!r}")
-        elif field.name in _COUNTS:
-            least = _COUNTS[field.name]
-            whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
-            check(
-                (value is None and field.default is None) or (whole and value >= least),
-                f"{label}: must be a whole number of at least {least}, got {value!r}",
-            )
-        elif field.name in _AMOUNTS and concrete(value):
-            _check_amount(label, value, _AMOUNTS[field.name])
-
-
-def _check_amount(label: str, value: Any, zero: bool) -> None:
-    try:
-        number = float(np.asarray(value))
-    except (TypeError, ValueError) as error:
-        raise InputError(f"{label}: expected a number, got {value!r}") from error
-    good = np.isfinite(number) and (number > 0 or (zero and number == 0))
-    check(good, f"{label}: must be a finite number {'>=' if zero else '>'} 0, got {value!r}")
+    solver.validate()
 
 
 def is_traced(*trees: Any) -> bool:

@@ -26,15 +26,24 @@ the pivots for the same value; one pivot a step takes the fewest, but pays a gra
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 
-from fgw_jax.fgw import linear_program, projections, starts
+from fgw_jax.fgw import linear_program, mirror_descent, options, projections, starts
 from fgw_jax.fgw.basis import Basis, greedy_basis, meet_marginals, vertex
+from fgw_jax.fgw.iteration import Output, describe
+from fgw_jax.fgw.mirror_descent import MirrorDescent
 from fgw_jax.fgw.problem import Problem
 
+#: Factor on the step size at the first and the last warm step: slow first, sharp at the end. On
+#: PROTEINS pairs this takes 0.3 % off the value that the conditional gradient reaches from there.
+RAMP = (0.5, 5.0)
+
+#: Sinkhorn sweeps before a plan inside the paper's outer loop is rounded: plans of an outer step
+#: are averaged over and forgotten.
+INNER_SWEEPS = 10
 #: Steps of the logarithm of a plan in which its entries are compared.
 TIES = 64.0
 #: Spread of the perturbation of a jump, in units of the mean gradient that the plan pays.
@@ -77,6 +86,106 @@ class State:
     gap: Any
     change: Any
     scale: Any
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class ConditionalGradient:
+    """argmin of f over feasible plans on vertices; the returned plan has exact marginals.
+
+    ``Strict()`` is one of these: from a mirror descent start, lower values than from the product
+    coupling, in less time.
+
+    Attributes:
+        step_size: gamma times the standard deviation of the gradient, for each warm step.
+        noise: deviation of the tie-breaking factor on the start; 0 starts at the product coupling.
+        rtol: Frank-Wolfe gap that counts as converged, relative to the value.
+        atol: the same relative to the structure terms of Eq. 1 (:meth:`Problem.scale`), for values
+            near zero.
+        starts: number of starts; the best is returned. A given initial plan is one more.
+        warm_steps: mirror steps before the conditional gradient; none after an initial plan.
+        trials: jumps to equally good plans before the descent has converged.
+        max_steps: limit of the number of steps.
+        check_every: steps between two tests of the gap.
+        sweeps: Sinkhorn sweeps in each warm step.
+    """
+
+    step_size: Any = options.amount(2.5)
+    noise: Any = options.amount(0.1, zero=True)
+    rtol: Any = options.amount(1e-4, zero=True)
+    atol: Any = options.amount(1e-6, zero=True)
+    starts: int = options.count(1)
+    warm_steps: int = options.count(20, least=0)
+    trials: int = options.count(4, least=0)
+    max_steps: int = options.count(300)
+    check_every: int = options.count(4)
+    sweeps: int = options.count(5)
+
+    front_name: ClassVar[str] = "Strict"
+    cost_name: ClassVar[str] = "cg"
+    relaxes: ClassVar[bool] = False
+    feasible: ClassVar[bool] = True
+    #: The start costs as much as the steps: pairs of a batch end together.
+    refills: ClassVar[bool] = False
+    #: Pivots look at all cells one by one, which is for dense structures.
+    sparse: ClassVar[bool] = False
+
+    @property
+    def step_limit(self) -> int:
+        """Most steps to do."""
+        return self.max_steps
+
+    @property
+    def block(self) -> int:
+        """Steps between two tests of the gap."""
+        return min(self.check_every, self.max_steps)
+
+    def validate(self) -> None:
+        """Raise :class:`InputError` for an option that cannot be."""
+        options.validate(self)
+
+    def aligner(self) -> MirrorDescent | ConditionalGradient:
+        """The solver that aligns the sources of a midpoint.
+
+        With default options mirror descent: the midpoint's own descent goes on to vertices, so that
+        the alignment need not end on one, at a third of the time. With any other options this one.
+        """
+        return MirrorDescent() if options.is_default(self) else self
+
+    def inner(self) -> MirrorDescent | ConditionalGradient:
+        """The solver inside the outer loop of Alg. 1: by default mirror descent, as above."""
+        return MirrorDescent(final_sweeps=INNER_SWEEPS) if options.is_default(self) else self
+
+    def solve(self, problem: Problem, plan: jax.Array | None = None) -> Output:
+        """Solve one padded problem from ``plan`` ``[n, m]``, or the solver's own start."""
+        return starts.best_of(self, problem, plan)
+
+    def init(
+        self, problem: Problem, plan: jax.Array | None = None, log_plan: jax.Array | None = None
+    ) -> State:
+        """Start from ``plan``, or from ``log_plan``: by default the product with ties broken."""
+        if plan is not None:
+            plan = starts.scaled(problem, plan)
+            return init(problem, projections.safe_log(plan), plan)
+        log_plan = starts.log_start(problem, None, self.noise) if log_plan is None else log_plan
+        sizes = RAMP[0] * self.step_size, RAMP[1] * self.step_size
+        return init(
+            problem,
+            mirror_descent.descend(problem, log_plan, sizes, self.warm_steps, self.sweeps),
+        )
+
+    def step(self, problem: Problem, state: State) -> State:
+        """Some pivots, a line search."""
+        return step(problem, state)
+
+    def measure(self, problem: Problem, state: State) -> State:
+        """Objective and gap; a stationary plan jumps or has converged."""
+        tolerance = self.atol * state.scale + self.rtol * jnp.abs(state.current)
+        return measure(problem, state, tolerance, self.trials)
+
+    def output(self, problem: Problem, state: State) -> Output:
+        """Describe the plan, with exact marginals."""
+        return describe(self, problem, state, finish(problem, state), state.gap)
 
 
 def init(problem: Problem, log_plan: jax.Array, plan: jax.Array | None = None) -> State:

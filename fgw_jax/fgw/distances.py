@@ -22,7 +22,7 @@ from fgw_jax.fgw.checks import (
     check_solver,
     is_traced,
 )
-from fgw_jax.fgw.iteration import Output
+from fgw_jax.fgw.iteration import Output, Solver
 from fgw_jax.fgw.problem import from_graphs
 from fgw_jax.fgw.scaling import warn_if_dwarfed
 from fgw_jax.fgw.strict import Strict
@@ -36,7 +36,7 @@ def distance(
     graph1: Graph,
     graph2: Graph,
     alpha: ArrayLike = 0.95,
-    solver: Any = None,
+    solver: Solver | None = None,
     init: ArrayLike | None = None,
     q: int = 2,
     feature_cost: str | ArrayLike = "sqeuclidean",
@@ -101,7 +101,7 @@ def trace(
     graph1: Graph,
     graph2: Graph,
     alpha: ArrayLike = 0.95,
-    solver: Any = None,
+    solver: Solver | None = None,
     init: ArrayLike | None = None,
     q: int = 2,
     feature_cost: str | ArrayLike = "sqeuclidean",
@@ -125,7 +125,7 @@ def trace(
         f"solver: {type(solver).__name__} cannot be followed step by step; use Strict or Relaxed",
     )
     check(
-        getattr(solver, "starts", 1) == 1,
+        solver.starts == 1,
         "solver: only one start can be followed; use Strict(starts=1)",
     )
     check_whole("every", every)
@@ -188,7 +188,7 @@ def distances(
     graphs1: Sequence[Graph],
     graphs2: Sequence[Graph],
     alpha: float = 0.95,
-    solver: Any = None,
+    solver: Solver | None = None,
     q: int = 2,
     feature_cost: str = "sqeuclidean",
     *,
@@ -241,7 +241,7 @@ def pairwise(
     graphs: Sequence[Graph],
     others: Sequence[Graph] | None = None,
     alpha: float = 0.95,
-    solver: Any = None,
+    solver: Solver | None = None,
     q: int = 2,
     feature_cost: str = "sqeuclidean",
     *,

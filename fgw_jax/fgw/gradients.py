@@ -21,18 +21,17 @@ weights on both sides, say) it is one of several subgradients.
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
 
 import jax
 
 from fgw_jax.fgw import linear_program
 from fgw_jax.fgw.basis import greedy_basis
-from fgw_jax.fgw.iteration import Output
+from fgw_jax.fgw.iteration import Output, Solver
 from fgw_jax.fgw.problem import Problem
 from fgw_jax.fgw.projections import safe_log
 
 
-def solve(solver: Any, problem: Problem, plan: jax.Array | None = None) -> Output:
+def solve(solver: Solver, problem: Problem, plan: jax.Array | None = None) -> Output:
     """Output of ``solver.solve``, with derivatives of ``value``, ``linear`` and ``quadratic``."""
     fixed = jax.lax.stop_gradient((solver, problem, plan))
     out = jax.lax.stop_gradient(fixed[0].solve(*fixed[1:]))

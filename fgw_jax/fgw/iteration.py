@@ -101,17 +101,63 @@ class Output:
         """The status in words, with advice."""
         return ADVICE[Status(int(self.status))]
 
+    def __repr__(self) -> str:
+        """One line: value, shape of the plan, how the solve ended."""
+        return f"Output({summary(self.value, self.status)}, plan={jnp.shape(self.plan)})"
+
+
+def summary(value: Any, status: Any) -> str:
+    """Value and status in a few words; shapes where there is more than one, or under ``jit``."""
+    if isinstance(value, jax.core.Tracer) or jnp.ndim(value) or jnp.ndim(status):
+        return f"values={jnp.shape(value)}"
+    return f"{float(value):.6g}, {Status(int(status)).name.lower()}"
+
 
 class Solver(Protocol):
-    """What the loop asks of a solver."""
+    """What every solver offers, ott-jax's included.
+
+    ``cost_name`` names the row of its cost in the estimates; ``relaxes`` says that it goes through
+    plans that miss a marginal, ``feasible`` that its result meets both; ``refills`` that pairs may
+    leave and enter a running batch; ``sparse`` that it solves problems of sparse structures;
+    ``starts`` how many starts it tries.
+    """
+
+    @property
+    def cost_name(self) -> str: ...  # noqa: D102
+    @property
+    def relaxes(self) -> bool: ...  # noqa: D102
+    @property
+    def feasible(self) -> bool: ...  # noqa: D102
+    @property
+    def refills(self) -> bool: ...  # noqa: D102
+    @property
+    def sparse(self) -> bool: ...  # noqa: D102
+    @property
+    def starts(self) -> int: ...  # noqa: D102
+
+    def validate(self) -> None:
+        """Raise :class:`InputError` for an option that cannot be."""
+
+    def aligner(self) -> Solver:
+        """The solver that aligns the sources of a midpoint for it; its plans are feasible."""
+
+    def inner(self) -> Solver:
+        """The solver that the paper's outer loop runs for it."""
+
+    def solve(self, problem: Problem, plan: jax.Array | None = None) -> Output:
+        """Solve one padded problem from ``plan`` ``[n, m]``, or from its own start."""
+
+
+class SteppedSolver(Solver, Protocol):
+    """What the loop asks of a solver that goes step by step."""
 
     @property
     def rtol(self) -> Any:
-        """Relative change of the objective that counts as settled."""
+        """Residual that counts as converged, relative to the value."""
 
     @property
     def atol(self) -> Any:
-        """Absolute change of the objective that counts as settled."""
+        """Residual that counts as converged, relative to the structure terms of Eq. 1."""
 
     @property
     def step_limit(self) -> int:
@@ -119,39 +165,40 @@ class Solver(Protocol):
 
     @property
     def block(self) -> int:
-        """Steps between two looks at the objective (static)."""
+        """Steps between two measurements of the residual (static)."""
 
-    def init(self, problem: Problem, plan: jax.Array | None) -> State:
+    def init(self, problem: Problem, plan: jax.Array | None) -> Any:
         """State before the first step, from a given plan or the solver's own start."""
 
-    def step(self, problem: Problem, state: State) -> State:
+    def step(self, problem: Problem, state: Any) -> Any:
         """One step."""
 
-    def measure(self, problem: Problem, state: State) -> State:
-        """Bring ``value`` and ``change`` up to date."""
+    def measure(self, problem: Problem, state: Any) -> Any:
+        """Bring ``value`` and the residual ``change`` up to date."""
 
-    def output(self, problem: Problem, state: State) -> Output:
+    def output(self, problem: Problem, state: Any) -> Output:
         """The result of a finished state."""
 
 
-def settled(solver: Solver, state: State) -> jax.Array:
+def settled(solver: SteppedSolver, state: State) -> jax.Array:
     """Whether the residual is within ``atol scale + rtol |value|``."""
-    atol, rtol = getattr(solver, "tolerances", (solver.atol, solver.rtol))
-    return state.change <= atol * state.scale + rtol * jnp.abs(state.value)
+    return state.change <= solver.atol * state.scale + solver.rtol * jnp.abs(state.value)
 
 
-def finished(solver: Solver, state: State) -> jax.Array:
+def finished(solver: SteppedSolver, state: State) -> jax.Array:
     """Whether a state needs no further step: settled, at its limit, or not finite."""
     exhausted = state.count >= solver.step_limit
     return settled(solver, state) | exhausted | ~jnp.isfinite(state.value)
 
 
-def fixed_count(solver: Solver) -> bool:
+def fixed_count(solver: SteppedSolver) -> bool:
     """Whether one block is the whole solve."""
     return solver.block >= solver.step_limit
 
 
-def advance(solver: Solver, problem: Problem, state: State, count: int | None = None) -> State:
+def advance(
+    solver: SteppedSolver, problem: Problem, state: State, count: int | None = None
+) -> State:
     """One block of steps, or what is left to the limit, and a measurement; or ``count`` steps."""
     steps: Any = solver.block if count is None else count
     if count is None and solver.step_limit % steps:
@@ -160,12 +207,12 @@ def advance(solver: Solver, problem: Problem, state: State, count: int | None = 
     return solver.measure(problem, state)
 
 
-def run(solver: Solver, problem: Problem, plan: jax.Array | None = None) -> Output:
+def run(solver: SteppedSolver, problem: Problem, plan: jax.Array | None = None) -> Output:
     """Solve ``problem``: blocks of steps until finished."""
     return iterate(solver, problem, solver.init(problem, plan))
 
 
-def iterate(solver: Solver, problem: Problem, state: State) -> Output:
+def iterate(solver: SteppedSolver, problem: Problem, state: State) -> Output:
     """Go on from ``state`` until finished, as :func:`run` does."""
     if fixed_count(solver):
         state = advance(solver, problem, state)
@@ -177,7 +224,7 @@ def iterate(solver: Solver, problem: Problem, state: State) -> Output:
 
 
 def record(
-    solver: Solver, problem: Problem, plan: jax.Array | None = None, every: int = 1
+    solver: SteppedSolver, problem: Problem, plan: jax.Array | None = None, every: int = 1
 ) -> Output:
     """All steps up to the limit, settled or not; ``history`` has the objective after ``every``."""
 
@@ -192,7 +239,7 @@ def record(
 
 
 def describe(
-    solver: Solver, problem: Problem, state: State, plan: jax.Array, gap: jax.Array
+    solver: SteppedSolver, problem: Problem, state: Any, plan: jax.Array, gap: jax.Array
 ) -> Output:
     """The output that goes with ``plan``, its status computed from the last residual."""
     linear, quadratic = problem.parts(plan)

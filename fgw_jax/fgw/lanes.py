@@ -14,7 +14,7 @@ import jax
 import numpy as np
 
 from fgw_jax.fgw import iteration
-from fgw_jax.fgw.iteration import Output
+from fgw_jax.fgw.iteration import Output, Solver
 from fgw_jax.fgw.problem import from_graphs
 from fgw_jax.graphs import Graph
 from fgw_jax.runtime import batching, parallel
@@ -29,7 +29,7 @@ class Pairs:
         first: ``[N]`` position of the first graph of each pair.
         second: ``[N]`` position of the second.
         alpha: structure against features.
-        solver: any solver of this room.
+        solver: any solver.
         q: exponent of Eq. 1.
         feature_cost: name of the feature cost.
         plans: whether plans are wanted.
@@ -39,7 +39,7 @@ class Pairs:
     first: np.ndarray
     second: np.ndarray
     alpha: Any
-    solver: Any
+    solver: Solver
     q: int
     feature_cost: str
     plans: bool
@@ -66,7 +66,7 @@ def solve(
     def enter(items, shape):
         return _enter(solver, *pairs.batches(items, shape), pairs.alpha, **options)
 
-    if not _stops_by_itself(solver):
+    if not solver.refills:
         return batching.run(batching.Job(at_once, _found), groups)
     advance = functools.partial(_advance, solver)
     leave = functools.partial(_leave, solver, plans=pairs.plans)
@@ -75,13 +75,6 @@ def solve(
 
 def _found(items: np.ndarray, out: Output) -> list[tuple[np.ndarray, Output]]:
     return [(items, out)]
-
-
-def _stops_by_itself(solver: Any) -> bool:
-    # The start of the conditional gradient costs as much as its steps: its lanes do not refill.
-    single = getattr(solver, "starts", 1) == 1 and getattr(solver, "method", None) != "cg"
-    steps = hasattr(solver, "step") and single
-    return steps and not iteration.fixed_count(solver)
 
 
 @functools.partial(

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
 
 from fgw_jax.errors import check
-from fgw_jax.fgw import bounds, projections
+from fgw_jax.fgw import bounds, options, projections
 from fgw_jax.fgw.iteration import Output, Status
 from fgw_jax.fgw.problem import Problem
 
@@ -30,9 +31,28 @@ class Reference:
         sinkhorn_steps: limit of the inner Sinkhorn iterations.
     """
 
-    epsilon: float = dataclasses.field(default=0.01, metadata={"static": True})
-    max_steps: int = dataclasses.field(default=50, metadata={"static": True})
-    sinkhorn_steps: int = dataclasses.field(default=2000, metadata={"static": True})
+    epsilon: float = dataclasses.field(default=0.01, metadata={"static": True, "amount": False})
+    max_steps: int = options.count(50)
+    sinkhorn_steps: int = options.count(2000)
+
+    cost_name: ClassVar[str] = "reference"
+    relaxes: ClassVar[bool] = False
+    feasible: ClassVar[bool] = True
+    refills: ClassVar[bool] = False
+    sparse: ClassVar[bool] = False
+    starts: ClassVar[int] = 1
+
+    def validate(self) -> None:
+        """Raise :class:`InputError` for an option that cannot be."""
+        options.validate(self)
+
+    def aligner(self) -> Reference:
+        """The solver that aligns the sources of a midpoint: this one."""
+        return self
+
+    def inner(self) -> Reference:
+        """The solver inside the outer loop of Alg. 1: this one."""
+        return self
 
     def solve(self, problem: Problem, plan: jax.Array | None = None) -> Output:
         """Solve one padded problem; ``plan`` is where it is linearised first."""

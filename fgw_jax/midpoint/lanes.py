@@ -16,9 +16,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from fgw_jax.graphs import Batch, Graph
-from fgw_jax.midpoint import barycenter
+from fgw_jax.midpoint import barycenter, paper
 from fgw_jax.midpoint.barycenter import Midpoint
 from fgw_jax.midpoint.objective import problem_of
+from fgw_jax.midpoint.ways import Way
 from fgw_jax.runtime import batching, parallel
 
 
@@ -34,8 +35,8 @@ class Pairs:
         nodes: ``[N]`` nodes of the midpoints.
         turned: ``[N]`` whether the two graphs were given the other way round.
         alpha: structure against features.
-        solver: any solver of the distance.
-        keys: a key a pair, for a random start.
+        way: who does what.
+        keys: one key per pair, for a random start.
         plans: plan from the first graph to the second of each pair, for a geodesic start.
     """
 
@@ -46,7 +47,7 @@ class Pairs:
     nodes: np.ndarray
     turned: np.ndarray
     alpha: Any
-    solver: Any
+    way: Way
     keys: Any
     plans: Sequence[np.ndarray] | None
 
@@ -79,7 +80,7 @@ def solve(pairs: Pairs, groups: Sequence[batching.Group]) -> Iterator[list[tuple
     def at_once(items, shape):
         sources, plans = pairs.sources(items, shape[1]), pairs.alignments(items, shape[1])
         lams, nodes = pairs.lams[items], pairs.nodes[items]
-        return _solve(sources, lams, nodes, pairs.alpha, pairs.solver, plans, padded=shape[0])
+        return _solve(sources, lams, nodes, pairs.alpha, pairs.way.descent, plans, padded=shape[0])
 
     def enter(items, shape):
         sources, keys = pairs.sources(items, shape[1]), pairs.keys[items]
@@ -95,7 +96,7 @@ def solve(pairs: Pairs, groups: Sequence[batching.Group]) -> Iterator[list[tuple
 
     if pairs.plans is not None:
         return batching.run(batching.Job(at_once, crop), groups)
-    advance = functools.partial(_advance, barycenter.cold(pairs.solver))
+    advance = functools.partial(_advance, pairs.way.aligner)
     return batching.run(batching.Job(enter, crop, advance, _leave), groups)
 
 
@@ -105,10 +106,11 @@ def of_pair(
     nodes: Any,
     padded: int,
     alpha: Any,
-    solver: Any,
-    start: str,
-    key: Any,
-    plan: jax.Array | None,
+    solver: Any = None,
+    descent: Any = None,
+    start: str = "geodesic",
+    key: Any = None,
+    plan: jax.Array | None = None,
 ) -> Midpoint:
     """Midpoint of two stacked sources; ``plan`` ``[m, m]`` aligns the first with the second."""
     ratios = jnp.stack([lam, 1.0 - lam])
@@ -118,15 +120,17 @@ def of_pair(
         onward = jnp.stack([jnp.diag(weights[0]), plan])
         back = jnp.stack([plan.T, jnp.diag(weights[1])])
         alignments = jnp.where(jnp.argmax(ratios) == 0, onward, back)
-    return barycenter.solve(sources, ratios, nodes, padded, alpha, solver, start, key, alignments)
+    return barycenter.solve(
+        sources, ratios, nodes, padded, alpha, solver, start, key, alignments, descent=descent
+    )
 
 
 @functools.partial(
-    parallel.compiled, shared=("alpha", "solver"), static_argnames="padded", keep=True
+    parallel.compiled, shared=("alpha", "descent"), static_argnames="padded", keep=True
 )
-def _solve(sources, lams, nodes, alpha, solver, plans, *, padded):
+def _solve(sources, lams, nodes, alpha, descent, plans, *, padded):
     def one(s, lam, n, plan):
-        return of_pair(s, lam, n, padded, alpha, solver, "geodesic", None, plan)
+        return of_pair(s, lam, n, padded, alpha, descent=descent, plan=plan)
 
     return jax.vmap(one)(sources, lams, nodes, plans)
 
@@ -136,7 +140,7 @@ def _enter(sources, lams, nodes, alpha, keys, *, padded):
     def one(s, lam, n, key):
         ratios = jnp.stack([lam, 1.0 - lam])
         problem = problem_of(s, ratios, barycenter.uniform(n, padded), alpha)
-        return problem, barycenter.paper_start(problem, key)
+        return problem, paper.paper_start(problem, key)
 
     return jax.vmap(one)(sources, lams, nodes, keys)
 
@@ -145,8 +149,8 @@ def _enter(sources, lams, nodes, alpha, keys, *, padded):
 def _advance(solver, problem_and_sources, start, state, fresh, empty, leaving):
     """Outer steps until enough lanes are done."""
     return batching.until_some_leave(
-        lambda problem, state: barycenter.paper_step(problem, solver, state),
-        barycenter.paper_done,
+        lambda problem, state: paper.paper_step(problem, solver, state),
+        paper.paper_done,
     )(problem_and_sources[0], start, state, fresh, empty, leaving)
 
 

@@ -13,13 +13,15 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from fgw_jax.errors import InputError, check
-from fgw_jax.fgw import Strict, distances, from_graphs
-from fgw_jax.fgw.checks import check_problem, check_solver
+from fgw_jax.fgw import distances, from_graphs
+from fgw_jax.fgw.checks import check_problem
+from fgw_jax.fgw.iteration import Solver
 from fgw_jax.graphs import Graph, check_list, is_single
-from fgw_jax.inputs import check_key, check_whole, concrete
-from fgw_jax.midpoint import barycenter, lanes, sizes
+from fgw_jax.inputs import check_whole, concrete
+from fgw_jax.midpoint import lanes, sizes
 from fgw_jax.midpoint.barycenter import Midpoint
-from fgw_jax.midpoint.starts import STARTS
+from fgw_jax.midpoint.descent import Descent
+from fgw_jax.midpoint.ways import way_of
 from fgw_jax.runtime import batching
 
 #: Pairs whose alignments are held at a time: what is held beside the results does not grow.
@@ -31,10 +33,13 @@ def mixup(
     graph2: Graph,
     lam: ArrayLike,
     alpha: ArrayLike = 0.95,
-    solver: Any = None,
+    solver: Solver | None = None,
     size: int | None = None,
     start: str = "geodesic",
     key: jax.Array | None = None,
+    *,
+    aligner: Solver | None = None,
+    descent: Descent | None = None,
 ) -> Midpoint:
     r"""Midpoint of two graphs, Eq. 2 of the paper.
 
@@ -52,10 +57,22 @@ def mixup(
         graph2: second graph, ``n2`` nodes, of the same feature width.
         lam: weight of the first graph, in [0, 1]; at 0 and 1 the source comes back as it is.
         alpha: structure against features, in [0, 1].
-        solver: ``Strict()`` (default, Alg. 1) or ``Relaxed()`` (Alg. 2).
+        solver: ``Strict()`` (default, Alg. 1) or ``Relaxed()`` (Alg. 2). From a geodesic start it
+            aligns the two graphs (``Strict()`` and ``Relaxed()`` as :meth:`Solver.aligner` says)
+            and names the descent; from a random one it solves every outer step.
         size: nodes of the midpoint; round(lam n1 + (1 - lam) n2) by default.
         start: ``"geodesic"`` (default) or the paper's ``"random"``, which needs a ``key``.
         key: random key of the random start.
+        aligner: aligns the two graphs for a geodesic start, instead of ``solver``.
+        descent: improves the plans of a geodesic start:
+            :class:`fgw_jax.midpoint.VertexDescent` (default) or
+            :class:`fgw_jax.midpoint.RelaxedDescent` (default for ``Relaxed()``).
+
+    Returns:
+        The midpoint.
+
+    Raises:
+        InputError: for arguments that do not fit, or would have no effect.
 
     >>> from fgw_jax import Graph, mixup
     >>> path = Graph.from_edges([(0, 1), (1, 2), (2, 3)], 4)
@@ -64,24 +81,27 @@ def mixup(
     >>> mid.graph.num_nodes, mid.plans[0].shape, bool(mid.objective >= mid.bound)
     (4, (4, 4), True)
     """
-    solver = Strict() if solver is None else solver
     key = _stacked(key)
-    _check(graph1, graph2, lam, alpha, solver, start, key)
+    way = way_of(solver, start, key, aligner, descent)
+    _check(graph1, graph2, lam, alpha)
     # One key is this pair's own, as in mixups(key=[key]), not one to draw keys from.
     key = key[None] if key is not None and _is_one(key) else key
     check(np.ndim(lam) == 0, f"lam: expected one number, got shape {np.shape(lam)}; see mixups")
     if size is not None:
         check_whole("size", size)
-    if all(concrete(leaf) for leaf in jax.tree.leaves((graph1, graph2, lam, alpha, solver, key))):
-        return mixups(
-            [graph1], [graph2], [float(np.asarray(lam))], alpha, solver, size, start, key
-        )[0]
-    return _traced(graph1, graph2, lam, alpha, solver, key, size=size, start=start)
+    traced = (graph1, graph2, lam, alpha, way.aligner, way.descent, key)
+    if all(concrete(leaf) for leaf in jax.tree.leaves(traced)):
+        ratios = [float(np.asarray(lam))]
+        options: dict[str, Any] = {"aligner": aligner, "descent": descent}
+        return mixups([graph1], [graph2], ratios, alpha, solver, size, start, key, **options)[0]
+    return _traced(
+        graph1, graph2, lam, alpha, way.aligner, way.descent, key, size=size, start=start
+    )
 
 
 # Compiled by itself, for derivatives asked for outside of any jit.
 @functools.partial(jax.jit, static_argnames=("size", "start"))
-def _traced(graph1, graph2, lam, alpha, solver, key, *, size, start) -> Midpoint:
+def _traced(graph1, graph2, lam, alpha, solver, descent, key, *, size, start) -> Midpoint:
     n1, n2 = graph1.mask.shape[-1], graph2.mask.shape[-1]
     m = max(n1, n2)
     lam = jnp.asarray(lam, jnp.result_type(float))
@@ -89,11 +109,11 @@ def _traced(graph1, graph2, lam, alpha, solver, key, *, size, start) -> Midpoint
     plan = None
     if start == "geodesic":
         fixed, problem = jax.lax.stop_gradient((solver, from_graphs(graph1, graph2, alpha)))
-        plan = jnp.pad(barycenter.aligner(fixed).solve(problem).plan, ((0, m - n1), (0, m - n2)))
+        plan = jnp.pad(fixed.solve(problem).plan, ((0, m - n1), (0, m - n2)))
     nodes = sizes.adaptive(graph1.num_nodes, graph2.num_nodes, lam) if size is None else size
     key = None if key is None else _keys(key, 1)[0]
     mid = lanes.of_pair(
-        sources, lam, nodes, m if size is None else size, alpha, solver, start, key, plan
+        sources, lam, nodes, m if size is None else size, alpha, solver, descent, start, key, plan
     )
     return dataclasses.replace(mid, plans=(mid.plans[0, :, :n1], mid.plans[1, :, :n2]))
 
@@ -141,11 +161,13 @@ def mixups(
     graphs2: Sequence[Graph],
     lams: ArrayLike | Sequence[float],
     alpha: ArrayLike = 0.95,
-    solver: Any = None,
+    solver: Solver | None = None,
     size: int | Sequence[int] | None = None,
     start: str = "geodesic",
     key: jax.Array | None = None,
     *,
+    aligner: Solver | None = None,
+    descent: Descent | None = None,
     chunk_size: int | None = None,
     max_shapes: int | None = None,
     progress: bool = False,
@@ -166,6 +188,8 @@ def mixups(
         key: one random key, from which every pair gets its own (``jax.random.split``), or ``[N]``
             keys, one per pair: ``mixups([a], [b], [lam], key=[key])`` is ``mixup(a, b, lam,
             key=key)``.
+        aligner: as in :func:`mixup`.
+        descent: as in :func:`mixup`.
         chunk_size: most pairs solved at once; by default a bound on memory.
         max_shapes: number of padded shapes fitted to these lists; by default a fixed grid.
         progress: show a bar.
@@ -186,9 +210,9 @@ def mixups(
         lams_.shape == (len(graphs1),),
         f"lams: expected {len(graphs1)} ratios, one a pair, got shape {lams_.shape}",
     )
-    solver = Strict() if solver is None else solver
     key = _stacked(key)
-    _check(graphs1[0], graphs2[0], lams_, alpha, solver, start, key)
+    way = way_of(solver, start, key, aligner, descent)
+    _check(graphs1[0], graphs2[0], lams_, alpha)
     pool, first, second = batching.pool(graphs1, graphs2)
     counts = np.array([g.num_nodes for g in pool])
     nodes = _sizes(size, counts[first], counts[second], lams_)
@@ -204,14 +228,14 @@ def mixups(
             ends = pool, first[block], second[block]
             alignments = None
             if start == "geodesic":
-                alignments = _alignments(*ends, alpha, solver, chunk_size, max_shapes)
+                alignments = _alignments(*ends, alpha, way.aligner, chunk_size, max_shapes)
             pairs = lanes.Pairs(
                 *ends,
                 lams_[block].astype(dtype),
                 nodes[block],
                 turned[block],
                 np.asarray(alpha, dtype),
-                solver,
+                way,
                 None if keys is None else keys[block],
                 alignments,
             )
@@ -232,7 +256,7 @@ def _alignments(pool, first, second, alpha, solver, chunk_size, max_shapes) -> l
         [pool[i] for i in pairs[:, 0]],
         [pool[i] for i in pairs[:, 1]],
         alpha,
-        barycenter.aligner(solver),
+        solver,
         chunk_size=chunk_size,
         max_shapes=max_shapes,
     )
@@ -279,8 +303,7 @@ def _sizes(size: Any, n1: np.ndarray, n2: np.ndarray, lams: np.ndarray) -> np.nd
     return np.broadcast_to(nodes, lams.shape)
 
 
-def _check(graph1, graph2, lam, alpha, solver, start, key) -> None:
-    check_solver(solver)
+def _check(graph1, graph2, lam, alpha) -> None:
     for name, graph in (("graph1", graph1), ("graph2", graph2)):
         if not is_single(graph):
             raise InputError(
@@ -298,15 +321,3 @@ def _check(graph1, graph2, lam, alpha, solver, start, key) -> None:
         ratios = np.asarray(lam, float)
         inside = bool(((ratios >= 0) & (ratios <= 1)).all())
         check(inside, f"lam: must lie in [0, 1], got {lam}")
-    check_start(start, key)
-
-
-def check_start(start: str, key: Any) -> None:
-    """Refuse an unknown start, and a random one without a random key."""
-    check(start in STARTS, f"start: unknown name {start!r}; use one of {STARTS}")
-    check(
-        start != "random" or key is not None,
-        "key: a random start needs a random key; pass key=jax.random.key(0)",
-    )
-    if key is not None:
-        check_key(key, several=True)

@@ -5,33 +5,35 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Sequence
-from typing import Any
 
 import jax
 import numpy as np
 from jax.typing import ArrayLike
 
 from fgw_jax.errors import check
-from fgw_jax.fgw.checks import check_problem, check_solver
-from fgw_jax.fgw.strict import Strict
+from fgw_jax.fgw.checks import check_problem
+from fgw_jax.fgw.iteration import Solver
 from fgw_jax.graphs import Batch, Graph, check_list
 from fgw_jax.inputs import check_key, check_whole, floats, symmetric
-from fgw_jax.midpoint import barycenter
+from fgw_jax.midpoint import barycenter as solving
 from fgw_jax.midpoint.barycenter import Midpoint
-from fgw_jax.midpoint.mixups import check_start
+from fgw_jax.midpoint.descent import Descent
+from fgw_jax.midpoint.ways import way_of
 from fgw_jax.runtime import parallel
 from fgw_jax.runtime.shapes import round_up
 
 
-def mean(
+def barycenter(
     graphs: Sequence[Graph],
-    ratios: ArrayLike | None = None,
+    weights: ArrayLike | None = None,
     size: int | None = None,
     alpha: float = 0.95,
-    solver: Any = None,
+    solver: Solver | None = None,
     start: str = "geodesic",
     key: jax.Array | None = None,
     *,
+    aligner: Solver | None = None,
+    descent: Descent | None = None,
     fixed_structure: ArrayLike | None = None,
     fixed_features: ArrayLike | None = None,
 ) -> Midpoint:
@@ -42,39 +44,45 @@ def mean(
 
     Args:
         graphs: the sources.
-        ratios: ``[S]`` weights, normalised to sum to one; equal by default.
-        size: nodes of the barycenter; by default the mean size of the sources by their ratios.
+        weights: ``[S]`` weights of the graphs, normalized to sum to one; equal by default.
+        size: nodes of the barycenter; by default the weighted mean size of the sources.
         alpha: structure against features.
-        solver: ``Strict()`` by default.
+        solver: as in :func:`fgw_jax.mixup`.
         start: ``"geodesic"`` or ``"random"``.
         key: key of a random start.
+        aligner: as in :func:`fgw_jax.mixup`.
+        descent: as in :func:`fgw_jax.mixup`.
         fixed_structure: ``[size, size]`` structure to keep.
         fixed_features: ``[size, d]`` features to keep.
 
+    Returns:
+        The barycenter, as a midpoint of all graphs.
+
+    Raises:
+        InputError: for arguments that do not fit, or would have no effect.
+
     >>> from fgw_jax import Graph
     >>> path, star = Graph.from_edges([(0, 1), (1, 2)], 3), Graph.from_edges([(0, 1), (0, 2)], 3)
-    >>> mean([path, star, path], [0.5, 0.25, 0.25]).graph.num_nodes
+    >>> barycenter([path, star, path], [0.5, 0.25, 0.25]).graph.num_nodes
     3
     """
     graphs = list(graphs)
     check_list("graphs", graphs)
-    weights = np.ones(len(graphs)) if ratios is None else np.asarray(ratios, np.float64)
+    ratios = np.ones(len(graphs)) if weights is None else np.asarray(weights, np.float64)
     check(
-        weights.shape == (len(graphs),)
-        and bool((np.isfinite(weights) & (weights >= 0)).all())
-        and weights.sum() > 0,
-        f"ratios: expected {len(graphs)} finite weights, not negative and not all zero, got "
-        f"{ratios}",
+        ratios.shape == (len(graphs),)
+        and bool((np.isfinite(ratios) & (ratios >= 0)).all())
+        and ratios.sum() > 0,
+        f"weights: expected {len(graphs)} finite weights, not negative and not all zero, got "
+        f"{weights}",
     )
-    solver = Strict() if solver is None else solver
-    check_solver(solver)
+    way = way_of(solver, start, key, aligner, descent)
     check_problem(alpha, 2, "sqeuclidean")
-    check_start(start, key)
     if key is not None:
         check_key(key)
-    weights = weights / weights.sum()
+    ratios = ratios / ratios.sum()
     counts = np.array([g.num_nodes for g in graphs])
-    size = max(1, int(np.floor(weights @ counts + 0.5))) if size is None else size
+    size = max(1, int(np.floor(ratios @ counts + 0.5))) if size is None else size
     check_whole("size", size)
     padded, wide = round_up(size), round_up(int(max(g.mask.shape[-1] for g in graphs)))
     more = (0, padded - size)
@@ -91,10 +99,11 @@ def mean(
     dtype = np.asarray(stacked.weights).dtype
     mid = _solve(
         stacked,
-        weights.astype(dtype),
+        ratios.astype(dtype),
         size,
         np.asarray(alpha, dtype),
-        solver,
+        way.aligner,
+        way.descent,
         key,
         fixed_structure,
         fixed_features,
@@ -119,9 +128,20 @@ def _check_shape(name: str, values: np.ndarray, shape: tuple[int, int]) -> None:
 
 @functools.partial(parallel.compiled, static_argnames=("padded", "start"))
 def _solve(
-    sources, ratios, size, alpha, solver, key, fixed_structure, fixed_features, *, padded, start
+    sources,
+    ratios,
+    size,
+    alpha,
+    solver,
+    descent,
+    key,
+    fixed_structure,
+    fixed_features,
+    *,
+    padded,
+    start,
 ):
-    return barycenter.solve(
+    return solving.solve(
         sources,
         ratios,
         size,
@@ -132,4 +152,5 @@ def _solve(
         key,
         fixed_structure=fixed_structure,
         fixed_features=fixed_features,
+        descent=descent,
     )

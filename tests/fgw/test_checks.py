@@ -1,4 +1,7 @@
-"""What the front door refuses and what it lets in."""
+"""What the front door refuses and what it lets in.
+
+Covers fgw_jax.fgw.options, fgw_jax.fgw.mirror_descent.
+"""
 
 import jax
 import numpy as np
@@ -6,7 +9,7 @@ import pytest
 
 from fgw_jax import Graph, Reference, Relaxed, Strict, distance, distances
 from fgw_jax.errors import InputError
-from fgw_jax.fgw import Schedule, checks, lower_bounds
+from fgw_jax.fgw import MirrorDescent, Schedule, checks, lower_bounds
 from fgw_jax.graphs import Batch
 from tests.helpers import permuted
 
@@ -28,10 +31,11 @@ EDGE = Graph.from_edges([(0, 1)], 2)
         (Relaxed(round=2), "Relaxed.round"),
         (Relaxed(schedule=3.0), "Relaxed.schedule: expected a Schedule or None"),
         (Relaxed(schedule=Schedule(num_steps=0)), "Schedule.num_steps"),
-        (Relaxed(max_steps=None), "Relaxed.max_steps"),
+        (Relaxed(schedule=None, max_steps=None), "Relaxed.max_steps"),
         (Reference(epsilon=0.0), "Reference.epsilon"),
         (object(), "solver: expected"),
-        (Strict, r"solver: this is the class; make one, Strict\(\)"),
+        (Strict, r"solver: this is not a solver yet; make one, Strict\(\)"),
+        (MirrorDescent, r"solver: this is not a solver yet; make one, MirrorDescent\(\)"),
     ],
 )
 def test_settings_no_solver_can_work_with(solver, message):
@@ -42,7 +46,8 @@ def test_settings_no_solver_can_work_with(solver, message):
 @pytest.mark.parametrize(
     "solver",
     [
-        Strict(rtol=0.0, atol=0, noise=0.0, warm_steps=0, final_sweeps=0, starts=np.int64(2)),
+        Strict(rtol=0.0, atol=0, noise=0.0, warm_steps=0, trials=0, starts=np.int64(2)),
+        Strict(method="mirror", final_sweeps=0),
         Relaxed(schedule=None),
         Relaxed(schedule=Schedule(num_steps=1)),
         Reference(),
@@ -121,3 +126,26 @@ def test_graphs_of_single_precision_go_on_in_double(solver, x64):
     single = jax.tree.map(lambda x: x.astype(np.float32) if x.dtype.kind == "f" else x, EDGE)
     out = distance(single, single, solver=solver, init=np.eye(2) / 2)
     assert out.value.dtype == np.float32 and out.value < 1e-5
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Strict(method="magic"), "Strict.method: must be one of"),
+        (lambda: Strict(method="mirror", warm_steps=3), "Strict.warm_steps: has no effect with"),
+        (lambda: Strict(final_sweeps=3), 'final_sweeps: has no effect with method="cg"'),
+        (lambda: Strict(steps=3), "Strict.steps: unknown option"),
+        (lambda: Relaxed(max_steps=3), "Relaxed.max_steps: has no effect with a schedule"),
+        (lambda: Relaxed(schedule=None, sweeps=3), "Relaxed.sweeps: unknown option"),
+    ],
+)
+def test_an_option_that_a_solver_does_not_have_is_refused(make, message):
+    with pytest.raises(InputError, match=message):
+        make()
+
+
+def test_the_front_door_keeps_its_spellings():
+    assert isinstance(Strict(method="mirror"), MirrorDescent)
+    assert Strict() == Strict(method="cg", starts=1)
+    literal = Relaxed(step_size=1.0, schedule=None, plan="last")
+    assert type(literal) is not type(Relaxed()) and literal.plan == "last"

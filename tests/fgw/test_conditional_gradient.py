@@ -8,9 +8,9 @@ import pytest
 
 from fgw_jax import Strict, distance, distances
 from fgw_jax.fgw import Status, bounds, conditional_gradient
+from fgw_jax.fgw.mirror_descent import standardize_gradient
 from fgw_jax.fgw.problem import from_graphs
 from fgw_jax.fgw.projections import safe_log
-from fgw_jax.fgw.strict import spread_free
 from tests.helpers import labelled_graph
 
 CG = Strict(method="cg")
@@ -109,9 +109,9 @@ def test_a_batch_gives_what_single_pairs_give(pairs):
 def test_directions_are_in_units_of_their_spread(rng):
     problem = from_graphs(labelled_graph(rng, 10), labelled_graph(rng, 8), 0.9)
     gradient = problem.gradient(problem.product)
-    direction = spread_free(problem, 1e3 * gradient + 5.0)
+    direction = standardize_gradient(problem, 1e3 * gradient + 5.0)
     np.testing.assert_allclose(direction @ problem.weights2, 0.0, atol=1e-4)
     np.testing.assert_allclose(problem.weights1 @ direction, 0.0, atol=1e-4)
     np.testing.assert_allclose((direction**2).mean(), 1.0, rtol=1e-4)
     rows = jnp.arange(10.0)[:, None] + jnp.zeros(8)
-    assert not np.asarray(spread_free(problem, rows)).any()
+    assert not np.asarray(standardize_gradient(problem, rows)).any()

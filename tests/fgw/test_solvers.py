@@ -242,7 +242,6 @@ def test_q_one_is_a_metric_on_permuted_copies():
         ({"feature_cost": "manhattan"}, "feature_cost"),
         ({"init": np.ones((2, 2))}, "init"),
         ({"solver": "strict"}, "solver"),
-        ({"solver": Strict(method="magic")}, "method"),
         ({"solver": Relaxed(step_size=-1.0)}, "step_size"),
     ],
 )

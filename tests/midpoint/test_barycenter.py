@@ -1,14 +1,19 @@
-"""The outer loops of a midpoint: when they end, what they tell, what stands on padding."""
+"""The outer loops of a midpoint: when they end, what they tell, what stands on padding.
+
+Covers fgw_jax.midpoint.limits, fgw_jax.midpoint.ways.
+"""
 
 import jax
 import numpy as np
 import pytest
 
 from fgw_jax import Graph, Relaxed, Strict, mixup
-from fgw_jax.fgw import lower_bound
-from fgw_jax.midpoint import barycenter
-from fgw_jax.midpoint.barycenter import OUTER_ATOL, OUTER_LIMIT, OUTER_RTOL
+from fgw_jax.errors import InputError
+from fgw_jax.fgw import MirrorDescent, lower_bound
+from fgw_jax.midpoint import RelaxedDescent, VertexDescent, barycenter
+from fgw_jax.midpoint.limits import limits
 from fgw_jax.midpoint.objective import problem_of
+from fgw_jax.midpoint.paper import OUTER_ATOL, OUTER_LIMIT, OUTER_RTOL
 
 LITERAL = Relaxed(step_size=1.0, schedule=None, plan="last")
 
@@ -29,11 +34,42 @@ def settled(last, before):
 
 
 def test_plans_of_a_schedule_are_rounded_in_the_paper_s_loop_and_alg_2_is_left_alone():
-    assert barycenter.cold(Relaxed()).round
-    assert barycenter.cold(LITERAL) is LITERAL
-    assert barycenter.cold(Strict()).method == "mirror"
+    assert Relaxed().inner().round
+    assert LITERAL.inner() is LITERAL
+    assert isinstance(Strict().inner(), MirrorDescent)
     best_of_two = Strict(starts=2)
-    assert barycenter.cold(best_of_two) is best_of_two
+    assert best_of_two.inner() is best_of_two
+
+
+def test_options_of_the_solver_reach_the_alignment_and_those_of_the_descent_the_rounds(pair):
+    assert Strict(max_steps=5).aligner() == Strict(max_steps=5)
+    hasty = mixup(*pair, 0.4, solver=Strict(max_steps=1, warm_steps=0))
+    assert hasty.estimate != mixup(*pair, 0.4).estimate
+    few = mixup(*pair, 0.4, descent=VertexDescent(rounds=2))
+    assert few.num_outer == 2 and len(few.history) == 3
+    relaxed = mixup(*pair, 0.4, aligner=Strict(), descent=RelaxedDescent())
+    assert relaxed.objective >= relaxed.bound
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"solver": Strict(), "aligner": Strict()}, "solver: has no effect beside aligner"),
+        ({"aligner": Relaxed()}, "aligner: its plans miss a marginal"),
+        ({"solver": Relaxed(plan="last")}, "Relaxed.plan: has no effect on a midpoint"),
+        ({"descent": VertexDescent(rounds=0)}, "VertexDescent.rounds: must be a whole number"),
+        ({"descent": 8}, "descent: expected VertexDescent"),
+        (
+            {"start": "random", "descent": VertexDescent()},
+            "descent: has no effect with",
+        ),
+        ({"start": "random", "aligner": Strict()}, 'aligner: has no effect with start="random"'),
+    ],
+)
+def test_an_option_without_effect_is_refused(pair, options, message):
+    key = jax.random.key(0) if "start" in options else None
+    with pytest.raises(InputError, match=message):
+        mixup(*pair, 0.4, key=key, **options)
 
 
 def test_the_outer_loop_ends_at_the_first_settled_step(pair):
@@ -51,7 +87,7 @@ def test_the_outer_loop_ends_at_the_first_settled_step(pair):
 def test_converged_is_read_off_the_history(pair, lam):
     mid = mixup(*pair, lam)
     history = np.asarray(mid.history, float)
-    assert len(history) == mid.num_outer + 1 == barycenter.WARM_ROUNDS + 1
+    assert len(history) == mid.num_outer + 1 == VertexDescent().rounds + 1
     assert history[-1] == mid.objective
     # The last entry was the objective by its gains; now it is the one of the rounded plans.
     assert bool(mid.converged) == settled(history[-1], history[-2])
@@ -88,7 +124,7 @@ def test_the_estimate_is_that_of_the_alignment_where_it_is_the_better_plan(pair,
     least = problem.between(*map(problem.source, (main, 1 - main))).value(alignments[1 - main])
     both = problem.between(problem.source(0), problem.source(1))
     assert least < both.value(both.product)
-    bound, estimate = jax.jit(barycenter.limits)(problem, product, alignments)
+    bound, estimate = jax.jit(limits)(problem, product, alignments)
     np.testing.assert_allclose(estimate, lam * (1 - lam) * least, rtol=1e-5)
     below = lower_bound(*pair)
     # Its linear program ends after a pivot per node.

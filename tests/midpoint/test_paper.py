@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from fgw_jax import Relaxed, Strict, mixup
-from fgw_jax.midpoint import barycenter
+from fgw_jax.midpoint import barycenter, paper
 from fgw_jax.midpoint.objective import problem_of
 from tests.helpers import generic_graph
 
@@ -79,9 +79,9 @@ def test_first_ten_outer_steps_follow_the_paper(name, x64):
     new = np.full(size, 1 / size)
     sources = jax.tree.map(lambda a, b: np.stack([a, b]), graphs[0].pad(7), graphs[1].pad(7))
     problem = problem_of(sources, np.array(ratios), barycenter.uniform(size, size), ALPHA)
-    state = barycenter.paper_start(problem, key)
+    state = paper.paper_start(problem, key)
     structure, features = np.asarray(state.structure), np.asarray(state.features + problem.centre)
-    step = jax.jit(lambda state: barycenter.paper_step(problem, SOLVERS[name], state))
+    step = jax.jit(lambda state: paper.paper_step(problem, SOLVERS[name], state))
     for _ in range(10):
         state = step(state)
     assert int(state.count) == 10

@@ -5,9 +5,8 @@ import numpy as np
 import ot
 import pytest
 
-from fgw_jax import Relaxed
+from fgw_jax import Relaxed, barycenter
 from fgw_jax.errors import InputError
-from fgw_jax.midpoint import barycenter, mean
 from tests.helpers import random_graph
 
 ALPHA = 0.8
@@ -20,7 +19,7 @@ def graphs(rng):
 
 def test_three_graphs_no_worse_than_pot(graphs):
     ratios = [0.5, 0.3, 0.2]
-    mid = mean(graphs, ratios, size=7, alpha=ALPHA)
+    mid = barycenter(graphs, ratios, size=7, alpha=ALPHA)
     fields = ([np.asarray(getattr(g, f), float) for g in graphs] for f in ("features", "structure"))
     weights = [np.full(g.num_nodes, 1 / g.num_nodes) for g in graphs]
     features, structure = ot.gromov.fgw_barycenters(
@@ -42,10 +41,12 @@ def test_three_graphs_no_worse_than_pot(graphs):
 
 def test_what_is_fixed_stays(graphs, rng):
     features = rng.normal(size=(7, 2)).astype(np.float32)
-    mid = mean(graphs, size=7, fixed_features=features)
+    mid = barycenter(graphs, size=7, fixed_features=features)
     np.testing.assert_allclose(mid.graph.features, features, atol=1e-5)
     structure = np.asarray(graphs[1].structure)
-    mid = mean(graphs, size=7, start="random", key=jax.random.key(0), fixed_structure=structure)
+    mid = barycenter(
+        graphs, size=7, start="random", key=jax.random.key(0), fixed_structure=structure
+    )
     assert len(mid.history) == mid.num_outer + 1 and mid.history[-1] == mid.objective
     np.testing.assert_array_equal(mid.graph.structure, structure)
 
@@ -53,9 +54,9 @@ def test_what_is_fixed_stays(graphs, rng):
 @pytest.mark.parametrize(
     ("arguments", "name"),
     [
-        ({"ratios": [0.5, 0.5]}, "ratios"),
-        ({"ratios": [1.0, -1.0, 1.0]}, "ratios"),
-        ({"ratios": [np.inf, 1.0, 1.0]}, "ratios"),
+        ({"weights": [0.5, 0.5]}, "weights"),
+        ({"weights": [1.0, -1.0, 1.0]}, "weights"),
+        ({"weights": [np.inf, 1.0, 1.0]}, "weights"),
         ({"size": 0}, "size"),
         ({"size": 2.5}, "size"),
         ({"alpha": 3.0}, "alpha"),
@@ -70,11 +71,11 @@ def test_what_is_fixed_stays(graphs, rng):
 )
 def test_bad_arguments_are_named(graphs, arguments, name):
     with pytest.raises(InputError, match=f"^{name}"):
-        mean(graphs, **arguments)
+        barycenter(graphs, **arguments)
 
 
 def test_plans_of_a_relaxed_solver_are_feasible(graphs):
-    mid = mean(graphs[:2], [1.0, 0.0], solver=Relaxed())
+    mid = barycenter(graphs[:2], [1.0, 0.0], solver=Relaxed())
     for plan, g in zip(mid.plans, graphs[:2], strict=True):
         np.testing.assert_allclose(plan.sum(0), g.weights, atol=1e-5)
         np.testing.assert_allclose(plan.sum(1), mid.graph.weights, atol=1e-5)
@@ -82,9 +83,9 @@ def test_plans_of_a_relaxed_solver_are_feasible(graphs):
 
 @pytest.mark.slow
 def test_bounds_of_many_sources_are_those_of_few_at_a_time(graphs, monkeypatch):
-    whole = mean(graphs * 3, size=6, solver=Relaxed())
+    whole = barycenter(graphs * 3, size=6, solver=Relaxed())
     monkeypatch.setattr(barycenter, "PAIRS_AT_ONCE", 5)
     jax.clear_caches()
-    parts = mean(graphs * 3, size=6, solver=Relaxed())
+    parts = barycenter(graphs * 3, size=6, solver=Relaxed())
     np.testing.assert_allclose(parts.bound, whole.bound, rtol=1e-5)
     assert 0 < whole.bound <= whole.objective

@@ -98,10 +98,10 @@ def test_a_new_process_traces_nothing(folder):
     code = (
         "import sys, fgw_jax\n"
         "from fgw_jax.datasets import synthetic\n"
-        "from fgw_jax.fgw import strict\n"
+        "from fgw_jax.fgw import mirror_descent\n"
         "from fgw_jax.midpoint import barycenter\n"
         "def no(*args, **options): raise RuntimeError('traced')\n"
-        "strict.Strict.solve = no\n"
+        "mirror_descent.MirrorDescent.solve = no\n"
         "barycenter.solve = no\n"
         "graphs = synthetic(num_graphs=4).graphs\n"
         "fgw_jax.keep_programs(sys.argv[1])\n"
