@@ -3,6 +3,7 @@
 import contextlib
 import io
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -57,3 +58,28 @@ def test_progress_bar_counts_items():
     with contextlib.redirect_stderr(stream), batching.progress_bar(3, False, "hidden") as tick:
         tick(3)
     assert "hidden" not in stream.getvalue()
+
+
+@pytest.mark.parametrize("refills", [False, True])
+def test_every_item_is_run_once_whatever_its_neighbors(refills, rng):
+    """Countdowns of very different length: each ends with its own number of steps."""
+    rows, columns = rng.integers(1, 80, (2, 90))
+    lengths = rng.integers(0, 50, 90)
+    shapes_seen = set()
+
+    def enter(items, shape):
+        assert (rows[items] <= shape[0]).all() and (columns[items] <= shape[1]).all()
+        shapes_seen.add((shape, len(items)))
+        problem = jnp.asarray(lengths[items])
+        return (problem, problem) if refills else 2 * problem
+
+    advance = batching.until_some_leave(lambda problem, left: left - 1, lambda left: left <= 0)
+    # Finished lanes keep their state: nothing is left of it, nor is it below zero.
+    steps = {"advance": advance, "leave": lambda problem, left: 2 * problem + left}
+    crop = lambda items, found: list(zip(items, found, strict=True))  # noqa: E731
+    job = batching.Job(enter, crop, **(steps if refills else {}))
+    groups = batching.pair_groups(rows, columns, chunk_size=8)
+    found = [pair for part in batching.run(job, groups) for pair in part]
+    assert sorted(item for item, _ in found) == list(range(90))
+    assert all(value == 2 * lengths[item] for item, value in found)
+    assert len({lanes for _, lanes in shapes_seen}) <= 4
