@@ -112,7 +112,7 @@ def meet_marginals(
     rows, columns = weights1 - plan.sum(1), weights2 - plan.sum(0)
     missing = jnp.concatenate([rows, -columns])
     weights = jnp.concatenate([weights1, weights2])
-    missing = jnp.where(jnp.abs(missing) > 16 * jnp.finfo(plan.dtype).eps * weights, missing, 0.0)
+    missing = jnp.where(jnp.abs(missing) > 4 * jnp.finfo(plan.dtype).eps * weights, missing, 0.0)
     flow = missing @ basis.paths.astype(plan.dtype)
     return jnp.maximum(plan.at[basis.row, basis.column].add(flow), 0.0)
 
