@@ -42,6 +42,8 @@ from fgw_jax.fgw.problem import Problem
 #: PROTEINS pairs this takes 0.3 % off the value that the conditional gradient reaches from there.
 RAMP = (0.5, 5.0)
 
+#: Error of the marginals up to which a given plan counts as feasible.
+FEASIBLE = 1e-6
 #: Sinkhorn sweeps before a plan inside the paper's outer loop is rounded: plans of an outer step
 #: are averaged over and forgotten.
 INNER_SWEEPS = 10
@@ -168,6 +170,9 @@ class ConditionalGradient:
         """Start from ``plan``, or from ``log_plan``: by default the product with ties broken."""
         if plan is not None:
             plan = starts.scaled(problem, plan)
+            # Rounding stays on the arcs of the tree (:func:`finish`); more is rounded off here.
+            rounded = projections.round_to_feasible(plan, problem.weights1, problem.weights2)
+            plan = jnp.where(problem.marginal_error(plan) > FEASIBLE, rounded, plan)
             return init(problem, projections.safe_log(plan), plan)
         log_plan = starts.log_start(problem, None, self.noise) if log_plan is None else log_plan
         sizes = RAMP[0] * self.step_size, RAMP[1] * self.step_size

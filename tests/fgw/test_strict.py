@@ -145,3 +145,11 @@ def test_padding_changes_nothing(solver):
         moved.append(np.abs(values / values[0] - 1.0).max())
     # Rounding may still part two lanes where a true difference is as small as rounding.
     assert np.mean(np.array(moved) > 1e-4) <= 0.1
+
+
+def test_a_given_plan_may_miss_its_marginals():
+    rng = np.random.default_rng(5)
+    g1, g2 = (graph(rng, 12, "gaussian", "generic", 0.3) for _ in range(2))
+    for plan in (np.eye(12), rng.uniform(size=(12, 12)), np.outer(g1.weights, np.eye(12)[3])):
+        out = distance(g1, g2, 0.5, init=plan)
+        assert out.marginal_error < 1e-5

@@ -7,6 +7,7 @@ import pytest
 
 from fgw_jax import Relaxed, barycenter
 from fgw_jax.errors import InputError
+from fgw_jax.midpoint import limits
 from tests.helpers import random_graph
 
 ALPHA = 0.8
@@ -84,7 +85,7 @@ def test_plans_of_a_relaxed_solver_are_feasible(graphs):
 @pytest.mark.slow
 def test_bounds_of_many_sources_are_those_of_few_at_a_time(graphs, monkeypatch):
     whole = barycenter(graphs * 3, size=6, solver=Relaxed())
-    monkeypatch.setattr(barycenter, "PAIRS_AT_ONCE", 5)
+    monkeypatch.setattr(limits, "PAIRS_AT_ONCE", 5)
     jax.clear_caches()
     parts = barycenter(graphs * 3, size=6, solver=Relaxed())
     np.testing.assert_allclose(parts.bound, whole.bound, rtol=1e-5)

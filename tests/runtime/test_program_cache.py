@@ -80,7 +80,7 @@ def test_another_folder_is_complete_and_none_ends_it(tmp_path):
     seen = sorted((tmp_path / "second").iterdir())
     keep_programs(None)
     assert settings() == before
-    distances(graphs[:1], graphs[:1], solver=Relaxed(max_steps=9))
+    distances(graphs[:1], graphs[:1], solver=Relaxed(schedule=None, max_steps=9))
     assert sorted((tmp_path / "second").iterdir()) == seen
 
 
