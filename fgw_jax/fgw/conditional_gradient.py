@@ -93,7 +93,7 @@ class State:
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class ConditionalGradient:
+class ConditionalGradient(options.Stepwise):
     """argmin of f over feasible plans on vertices; the returned plan has exact marginals.
 
     ``Strict()`` is one of these: from a mirror descent start, lower values than from the product
@@ -133,20 +133,6 @@ class ConditionalGradient:
     refills: ClassVar[bool] = False
     #: Pivots look at all cells one by one, which is for dense structures.
     sparse: ClassVar[bool] = False
-
-    @property
-    def step_limit(self) -> int:
-        """Most steps to do."""
-        return self.max_steps
-
-    @property
-    def block(self) -> int:
-        """Steps between two tests of the gap."""
-        return min(self.check_every, self.max_steps)
-
-    def validate(self) -> None:
-        """Raise :class:`InputError` for an option that cannot be."""
-        options.validate(self)
 
     def aligner(self) -> MirrorDescent | ConditionalGradient:
         """The solver that aligns the sources of a midpoint.

@@ -26,7 +26,7 @@ from fgw_jax.fgw.problem import Problem
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class MirrorDescent:
+class MirrorDescent(options.Stepwise):
     """argmin of f over feasible plans by mirror descent; the returned plan has exact marginals.
 
     ``Strict(method="mirror")`` is one of these.
@@ -60,23 +60,9 @@ class MirrorDescent:
     sparse: ClassVar[bool] = True
 
     @property
-    def step_limit(self) -> int:
-        """Most steps to do."""
-        return self.max_steps
-
-    @property
-    def block(self) -> int:
-        """Steps between two tests of the residual."""
-        return min(self.check_every, self.max_steps)
-
-    @property
     def refills(self) -> bool:
         """Whether pairs of a batch may leave it one by one."""
         return self.starts == 1 and not iteration.fixed_count(self)
-
-    def validate(self) -> None:
-        """Raise :class:`InputError` for an option that cannot be."""
-        options.validate(self)
 
     def aligner(self) -> MirrorDescent:
         """The solver that aligns the sources of a midpoint: this one."""

@@ -28,6 +28,31 @@ def choice(default: Any, choices: tuple[Any, ...]) -> Any:
     return dataclasses.field(default=default, metadata={"static": True, "choices": choices})
 
 
+class Checked:
+    """A dataclass whose fields declare what they may be."""
+
+    def validate(self) -> None:
+        """Raise :class:`InputError` for an option that cannot be."""
+        validate(self)
+
+
+class Stepwise(Checked):
+    """What solvers with ``max_steps`` and ``check_every`` share."""
+
+    max_steps: int
+    check_every: int
+
+    @property
+    def step_limit(self) -> int:
+        """Most steps to do."""
+        return self.max_steps
+
+    @property
+    def block(self) -> int:
+        """Steps between two measurements of the residual."""
+        return min(self.check_every, self.max_steps)
+
+
 def validate(options: Any) -> None:
     """Check the fields of a dataclass by what they declare.
 

@@ -16,7 +16,7 @@ from fgw_jax.fgw.problem import Problem
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class Reference:
+class Reference(options.Checked):
     """``ott.solvers.quadratic.gromov_wasserstein`` with the plan rounded to exact marginals.
 
     ott-jax linearises to L(A1, A2) (x) pi + penalty D, without the factor two of the gradient of
@@ -41,10 +41,6 @@ class Reference:
     refills: ClassVar[bool] = False
     sparse: ClassVar[bool] = False
     starts: ClassVar[int] = 1
-
-    def validate(self) -> None:
-        """Raise :class:`InputError` for an option that cannot be."""
-        options.validate(self)
 
     def aligner(self) -> Reference:
         """The solver that aligns the sources of a midpoint: this one."""

@@ -159,7 +159,7 @@ class ScheduledMirror:
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class AlternatingMirror:
+class AlternatingMirror(options.Stepwise):
     """The relaxed solver of the paper, Alg. 2: mirror half steps on rows and columns in turn.
 
     ``Relaxed(step_size=1.0, schedule=None, plan="last")`` is Alg. 2 to the letter, from the product
@@ -196,16 +196,6 @@ class AlternatingMirror:
     starts: ClassVar[int] = 1
 
     @property
-    def step_limit(self) -> int:
-        """Most steps to do."""
-        return self.max_steps
-
-    @property
-    def block(self) -> int:
-        """Steps between two tests of the objective."""
-        return min(self.check_every, self.max_steps)
-
-    @property
     def refills(self) -> bool:
         """Whether pairs of a batch may leave it one by one."""
         return not iteration.fixed_count(self)
@@ -214,10 +204,6 @@ class AlternatingMirror:
     def feasible(self) -> bool:
         """Whether plans meet both marginals."""
         return self.round
-
-    def validate(self) -> None:
-        """Raise :class:`InputError` for an option that cannot be."""
-        options.validate(self)
 
     def aligner(self) -> AlternatingMirror:
         """The solver that aligns the sources of a midpoint: this one, rounded."""

@@ -128,8 +128,8 @@ def solve(
     if alignments is None:
         alignments = align(fixed, Strict().aligner() if solver is None else solver)
     alignments = jax.lax.stop_gradient(alignments)
-    way = jax.lax.stop_gradient(VertexDescent() if descent is None else descent)
-    plans, history, count = jax.lax.stop_gradient(warm_loop(fixed, alignments, way))
+    descent = jax.lax.stop_gradient(VertexDescent() if descent is None else descent)
+    plans, history, count = jax.lax.stop_gradient(warm_loop(fixed, alignments, descent))
     return _describe(problem, sources, plans, alignments, history, count)
 
 

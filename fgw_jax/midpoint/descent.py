@@ -57,7 +57,7 @@ class Descent(Protocol):
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class VertexDescent:
+class VertexDescent(options.Checked):
     """Conditional gradient steps on every plan in turn (:func:`vertex_steps`): Alg. 1, warm.
 
     Attributes:
@@ -66,10 +66,6 @@ class VertexDescent:
     """
 
     rounds: int = options.count(8)
-
-    def validate(self) -> None:
-        """Raise :class:`InputError` for an option that cannot be."""
-        options.validate(self)
 
     def run(
         self, problem: MidpointProblem, plans: jax.Array
@@ -83,7 +79,7 @@ class VertexDescent:
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class RelaxedDescent:
+class RelaxedDescent(options.Checked):
     """Half steps of Alg. 2 on all plans (:func:`relaxed_steps`), warm.
 
     Attributes:
@@ -93,10 +89,6 @@ class RelaxedDescent:
 
     step_size: Any = options.amount(1.0)
     rounds: int = options.count(8)
-
-    def validate(self) -> None:
-        """Raise :class:`InputError` for an option that cannot be."""
-        options.validate(self)
 
     def run(
         self, problem: MidpointProblem, plans: jax.Array

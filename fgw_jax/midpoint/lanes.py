@@ -19,7 +19,7 @@ from fgw_jax.graphs import Batch, Graph
 from fgw_jax.midpoint import barycenter, paper
 from fgw_jax.midpoint.barycenter import Midpoint
 from fgw_jax.midpoint.objective import problem_of
-from fgw_jax.midpoint.ways import Way
+from fgw_jax.midpoint.roles import Roles
 from fgw_jax.runtime import batching, parallel
 
 
@@ -35,7 +35,7 @@ class Pairs:
         nodes: ``[N]`` nodes of the midpoints.
         turned: ``[N]`` whether the two graphs were given the other way round.
         alpha: structure against features.
-        way: who does what.
+        roles: the solvers of the midpoint.
         keys: one key per pair, for a random start.
         plans: plan from the first graph to the second of each pair, for a geodesic start.
     """
@@ -47,7 +47,7 @@ class Pairs:
     nodes: np.ndarray
     turned: np.ndarray
     alpha: Any
-    way: Way
+    roles: Roles
     keys: Any
     plans: Sequence[np.ndarray] | None
 
@@ -80,7 +80,9 @@ def solve(pairs: Pairs, groups: Sequence[batching.Group]) -> Iterator[list[tuple
     def at_once(items, shape):
         sources, plans = pairs.sources(items, shape[1]), pairs.alignments(items, shape[1])
         lams, nodes = pairs.lams[items], pairs.nodes[items]
-        return _solve(sources, lams, nodes, pairs.alpha, pairs.way.descent, plans, padded=shape[0])
+        return _solve(
+            sources, lams, nodes, pairs.alpha, pairs.roles.descent, plans, padded=shape[0]
+        )
 
     def enter(items, shape):
         sources, keys = pairs.sources(items, shape[1]), pairs.keys[items]
@@ -96,7 +98,7 @@ def solve(pairs: Pairs, groups: Sequence[batching.Group]) -> Iterator[list[tuple
 
     if pairs.plans is not None:
         return batching.run(batching.Job(at_once, crop), groups)
-    advance = functools.partial(_advance, pairs.way.aligner)
+    advance = functools.partial(_advance, pairs.roles.aligner)
     return batching.run(batching.Job(enter, crop, advance, _leave), groups)
 
 

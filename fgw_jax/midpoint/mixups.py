@@ -21,7 +21,7 @@ from fgw_jax.inputs import check_whole, concrete
 from fgw_jax.midpoint import lanes, sizes
 from fgw_jax.midpoint.barycenter import Midpoint
 from fgw_jax.midpoint.descent import Descent
-from fgw_jax.midpoint.ways import way_of
+from fgw_jax.midpoint.roles import resolve_roles
 from fgw_jax.runtime import batching
 
 #: Pairs whose alignments are held at a time: what is held beside the results does not grow.
@@ -48,7 +48,7 @@ def mixup(
         \arg\min_{\tilde G} \lambda\, \mathrm{FGW}(\tilde G, G_1)
             + (1 - \lambda)\, \mathrm{FGW}(\tilde G, G_2)
 
-    Pure: goes under jit, vmap and grad on padded graphs, where the midpoint is padded to the larger
+    Pure: works under `jit`, `vmap` and `grad` on padded graphs, where the midpoint is padded to the larger
     of the two unless ``size`` is given. On concrete graphs the result has no padding. Derivatives
     are those of the objective at fixed plans, as for :func:`fgw_jax.distance`.
 
@@ -82,20 +82,20 @@ def mixup(
     (4, (4, 4), True)
     """
     key = _stacked(key)
-    way = way_of(solver, start, key, aligner, descent)
+    roles = resolve_roles(solver, start, key, aligner, descent)
     _check(graph1, graph2, lam, alpha)
     # One key is this pair's own, as in mixups(key=[key]), not one to draw keys from.
     key = key[None] if key is not None and _is_one(key) else key
     check(np.ndim(lam) == 0, f"lam: expected one number, got shape {np.shape(lam)}; see mixups")
     if size is not None:
         check_whole("size", size)
-    traced = (graph1, graph2, lam, alpha, way.aligner, way.descent, key)
+    traced = (graph1, graph2, lam, alpha, roles.aligner, roles.descent, key)
     if all(concrete(leaf) for leaf in jax.tree.leaves(traced)):
         ratios = [float(np.asarray(lam))]
         options: dict[str, Any] = {"aligner": aligner, "descent": descent}
         return mixups([graph1], [graph2], ratios, alpha, solver, size, start, key, **options)[0]
     return _traced(
-        graph1, graph2, lam, alpha, way.aligner, way.descent, key, size=size, start=start
+        graph1, graph2, lam, alpha, roles.aligner, roles.descent, key, size=size, start=start
     )
 
 
@@ -211,7 +211,7 @@ def mixups(
         f"lams: expected {len(graphs1)} ratios, one a pair, got shape {lams_.shape}",
     )
     key = _stacked(key)
-    way = way_of(solver, start, key, aligner, descent)
+    roles = resolve_roles(solver, start, key, aligner, descent)
     _check(graphs1[0], graphs2[0], lams_, alpha)
     pool, first, second = batching.pool(graphs1, graphs2)
     counts = np.array([g.num_nodes for g in pool])
@@ -228,14 +228,14 @@ def mixups(
             ends = pool, first[block], second[block]
             alignments = None
             if start == "geodesic":
-                alignments = _alignments(*ends, alpha, way.aligner, chunk_size, max_shapes)
+                alignments = _alignments(*ends, alpha, roles.aligner, chunk_size, max_shapes)
             pairs = lanes.Pairs(
                 *ends,
                 lams_[block].astype(dtype),
                 nodes[block],
                 turned[block],
                 np.asarray(alpha, dtype),
-                way,
+                roles,
                 None if keys is None else keys[block],
                 alignments,
             )

@@ -18,7 +18,7 @@ from fgw_jax.inputs import check_key, check_whole, floats, symmetric
 from fgw_jax.midpoint import barycenter as solving
 from fgw_jax.midpoint.barycenter import Midpoint
 from fgw_jax.midpoint.descent import Descent
-from fgw_jax.midpoint.ways import way_of
+from fgw_jax.midpoint.roles import resolve_roles
 from fgw_jax.runtime import parallel
 from fgw_jax.runtime.shapes import round_up
 
@@ -76,7 +76,7 @@ def barycenter(
         f"weights: expected {len(graphs)} finite weights, not negative and not all zero, got "
         f"{weights}",
     )
-    way = way_of(solver, start, key, aligner, descent)
+    roles = resolve_roles(solver, start, key, aligner, descent)
     check_problem(alpha, 2, "sqeuclidean")
     if key is not None:
         check_key(key)
@@ -102,8 +102,8 @@ def barycenter(
         ratios.astype(dtype),
         size,
         np.asarray(alpha, dtype),
-        way.aligner,
-        way.descent,
+        roles.aligner,
+        roles.descent,
         key,
         fixed_structure,
         fixed_features,

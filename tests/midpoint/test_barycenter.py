@@ -1,6 +1,6 @@
 """The outer loops of a midpoint: when they end, what they tell, what stands on padding.
 
-Covers fgw_jax.midpoint.limits, fgw_jax.midpoint.ways.
+Covers fgw_jax.midpoint.limits, fgw_jax.midpoint.roles.
 """
 
 import jax

@@ -15,8 +15,8 @@ from fgw_jax.midpoint.starts import STARTS
 
 
 @dataclasses.dataclass(frozen=True)
-class Way:
-    """Who does what.
+class Roles:
+    """The solvers of a midpoint.
 
     Attributes:
         start: ``"geodesic"`` or ``"random"``.
@@ -29,9 +29,9 @@ class Way:
     descent: Any
 
 
-def way_of(
+def resolve_roles(
     solver: Solver | None, start: str, key: Any, aligner: Solver | None, descent: Descent | None
-) -> Way:
+) -> Roles:
     """Resolve the arguments of :func:`fgw_jax.mixup`.
 
     Args:
@@ -42,7 +42,7 @@ def way_of(
         descent: see :func:`fgw_jax.mixup`.
 
     Returns:
-        The way, with nothing left open.
+        The roles, with nothing left open.
 
     Raises:
         InputError: for an unknown start, and for an option that would have no effect.
@@ -63,7 +63,7 @@ def way_of(
             )
         chosen = Strict() if solver is None else solver
         check_solver(chosen)
-        return Way(start, chosen.inner(), None)
+        return Roles(start, chosen.inner(), None)
     check(
         solver is None or aligner is None,
         "solver: has no effect beside aligner; pass one of them, and descent= for the rounds after",
@@ -80,10 +80,10 @@ def way_of(
             aligner.feasible,
             "aligner: its plans miss a marginal; pass round=True, or Strict()",
         )
-        return Way(start, aligner, VertexDescent() if descent is None else descent)
+        return Roles(start, aligner, VertexDescent() if descent is None else descent)
     chosen = Strict() if solver is None else solver
     check_solver(chosen)
     if descent is None:
         size = getattr(chosen, "step_size", 1.0)
         descent = RelaxedDescent(size) if chosen.relaxes else VertexDescent()
-    return Way(start, chosen.aligner(), descent)
+    return Roles(start, chosen.aligner(), descent)
