@@ -43,7 +43,7 @@ def distance(
 ) -> Output:
     r"""FGW between two graphs: :math:`\min_{\pi} \mathrm{Eq.~1}`, its plan and diagnostics.
 
-    Pure: works under `jit`, `vmap` and `grad`, on padded graphs. Called on concrete graphs it pads them
+    Pure: works under jit, vmap and grad, on padded graphs. Called on concrete graphs it pads them
     to the bucket grid, so that graphs of similar size share one compilation, and crops the plan.
 
     Args:

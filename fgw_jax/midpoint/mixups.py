@@ -1,4 +1,4 @@
-"""The way in: one midpoint (:func:`mixup`), ragged lists of pairs (:func:`mixups`)."""
+"""Public API: one midpoint (:func:`mixup`), ragged lists of pairs (:func:`mixups`)."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def mixup(
         \arg\min_{\tilde G} \lambda\, \mathrm{FGW}(\tilde G, G_1)
             + (1 - \lambda)\, \mathrm{FGW}(\tilde G, G_2)
 
-    Pure: works under `jit`, `vmap` and `grad` on padded graphs, where the midpoint is padded to the larger
+    Pure: works under jit, vmap and grad on padded graphs, where the result is padded to the larger
     of the two unless ``size`` is given. On concrete graphs the result has no padding. Derivatives
     are those of the objective at fixed plans, as for :func:`fgw_jax.distance`.
 
